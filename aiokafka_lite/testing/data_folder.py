@@ -293,7 +293,7 @@ class PartitionFile(LogStore):
     def _writing(self) -> Iterator[None]:
         """Reject all writes after a failed one, because the file would have a gap."""
         if self._refusal is not None:
-            raise KafkaStorageError(f"Cannot append to {self._partition}: {self._refusal}")
+            raise KafkaStorageError(f"Cannot write {self._partition}: {self._refusal}")
         try:
             yield
         except OSError as error:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterState"]
 
-LARGEST_REPLICATION: Final = 3  # of topics that do not say
+LARGEST_REPLICATION: Final = 3  # of topics created without a replication factor
 _CAPS_MIN_ISR_FROM: Final = (3, 7)  # KAFKA-15583
 
 
@@ -84,10 +84,10 @@ class ClusterState:
         self.clock = clock
         self.journal = journal or (storage.journal if storage else Journal())
         self._storage = storage
-        self.authorizer: Authorizer | None = None  # everything is allowed
+        self.authorizer: Authorizer | None = None  # None allows everything
         self.quotas = QuotaTable(self.journal)
         self.throttles = Throttles(self.quotas, clock)
-        self.sasl: Sasl | None = None  # nobody has to authenticate
+        self.sasl: Sasl | None = None  # None requires no authentication
         self.coordinators = Coordinators(self.nodes)
         self.features = Features(version, features, self.journal)
         self.configs = ConfigStore(self.journal)
@@ -100,7 +100,7 @@ class ClusterState:
             }
         )
         if self.features.level("eligible.leader.replicas.version"):
-            self.broker_config.set_for_all("min.insync.replicas")  # as formatting a cluster does
+            self.broker_config.set_for_all("min.insync.replicas")  # as in a newly formatted cluster
         self.group_config = GroupConfigs(self.configs, self.broker_config)
         only_node = next(iter(self.nodes)) if len(self.nodes) == 1 else None
         self.topic_defaults = TopicDefaults(self.broker_config, only_node)
@@ -134,14 +134,14 @@ class ClusterState:
 
     @cached_property
     def users(self) -> "Users":
-        """Who can authenticate; imported and made when somebody is first asked for."""
+        """The users that can authenticate; imported and created on first use."""
         from aiokafka_lite.testing.security.users import Users
 
         return Users(lambda: self.new_uuid().bytes, self.journal)
 
     @cached_property
     def groups(self) -> "Groups":
-        """The groups of consumers and others; imported and made when one is first asked for."""
+        """The groups; imported and created on first use."""
         from aiokafka_lite.testing.groups.environment import Environment
         from aiokafka_lite.testing.groups.group_registry import Groups
 
@@ -157,7 +157,7 @@ class ClusterState:
 
     @cached_property
     def transactions(self) -> "Transactions":
-        """The transactional ids; imported and made when a producer first asks for an id."""
+        """The transactional ids; imported and created on first use."""
         from aiokafka_lite.testing.transactions.transaction_coordinator import Transactions
 
         return Transactions(
@@ -186,10 +186,10 @@ class ClusterState:
         """Create a topic; its partitions' leaders rotate from the first broker on.
 
         Args:
-            name: Its name.
-            partitions: How many; -1 for the default, and with `assignments`.
-            replication_factor: Replicas of each; -1 for the default, and with `assignments`.
-            assignments: Partition -> node ids of its replicas, the leader first.
+            name: The topic's name.
+            partitions: Partition count; -1 for the default, and with `assignments`.
+            replication_factor: Replicas per partition; -1 for the default, and with `assignments`.
+            assignments: Node ids of the replicas of each partition, the leader first.
             configs: The topic's own configurations.
             validate_only: Only check; the returned topic is not part of the cluster.
 
@@ -214,17 +214,18 @@ class ClusterState:
         return topic
 
     def configure_topic(self, topic: Topic, configs: Mapping[str, str]) -> None:
-        """Give a topic other configurations, which were checked; they count at once."""
+        """Replace a topic's configurations by validated ones, effective immediately."""
         topic.configure(configs)
         self._keep(topic)
         for partition in topic.partitions:
-            partition.watchers.notify()  # fewer replicas may be enough now
+            partition.watchers.notify()  # min.insync.replicas may be lower now
 
     def configure(self, kind: ConfigResource, name: str, configs: Mapping[str, str]) -> None:
-        """Give a broker (or all), a group or client metrics other configurations, checked ones."""
+        """Replace the configurations of a broker (or all), a group or client metrics by validated
+        ones."""
         self.configs.replace(kind, name, configs)
         if kind is ConfigResource.BROKER:
-            for topic in self.topics.values():  # theirs may be the brokers'
+            for topic in self.topics.values():  # their defaults may have changed
                 topic.configure(topic.configs)
 
     def delete_topic(self, name: str) -> None:
@@ -273,17 +274,17 @@ class ClusterState:
         check_replicas(nodes, list(self.nodes))
 
     def reassign(self, partition: Partition, replicas: Sequence[int]) -> None:
-        """Give a partition other replicas, checked ones; the leader stays if it is one of them."""
+        """Change a partition's replicas to validated ones; the leader stays if it is among them."""
         alive = [node for node in replicas if self.nodes[node].alive]
         removed = set(partition.replicas) - set(replicas)
         partition.replicas = list(replicas)
         partition.isr = alive or [replicas[0]]
         if partition.leader not in alive:
             partition.lead(alive[0] if alive else NO_LEADER)
-        elif removed:  # a new epoch, so that those learn that they are none any more
+        elif removed:  # a new epoch, so that the removed replicas learn of it
             partition.lead(partition.leader)
         self._keep(partition.topic)
-        partition.watchers.notify()  # more replicas may be in sync now
+        partition.watchers.notify()  # more replicas may be in sync
 
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
         """Return the topic with an id, or without an id the one with a name.
@@ -375,7 +376,7 @@ class ClusterState:
         return [partition for topic in self.topics.values() for partition in topic.partitions]
 
     def _end_offsets(self, slot: int, producer_id: int, committed: bool) -> None:
-        """A producer's transaction ended in a partition of `__consumer_offsets`."""
+        """Complete a producer's transaction in a partition of `__consumer_offsets`."""
         for group in self.groups.all():
             if slot_of(group.group_id) == slot:
                 group.offsets.on_marker(producer_id, committed=committed)
@@ -386,7 +387,7 @@ class ClusterState:
         replication_factor: int,
         assignments: Mapping[int, Sequence[int]] | None,
     ) -> list[Sequence[int]]:
-        """The replicas of each partition, by its number."""
+        """Return the replicas of each partition, by partition number."""
         node_ids = list(self.nodes)
         if assignments:
             return place_as_told(node_ids, partitions, replication_factor, assignments)
@@ -413,7 +414,7 @@ class ClusterState:
         )
 
     def _keep(self, topic: Topic) -> None:
-        """Let a topic that is new or changed outlive the process, where anything does."""
+        """Store a new or changed topic, if the cluster has a data folder."""
         if self._storage is not None:
             self._storage.keep_topic(topic)
 
@@ -426,7 +427,7 @@ class ClusterState:
         ]
 
     def new_uuid(self) -> UUID:
-        """A random id: of a topic, a group's member, a fetch session; the seed decides which."""
+        """Return a random UUID, which depends on the seed."""
         return UUID(int=self._random.getrandbits(128), version=4)
 
     def _new_session_id(self) -> int:

@@ -32,7 +32,7 @@ ANY_EPOCH: Final = -1
 ALL_IN_SYNC: Final = -1  # acks=all
 FAR_FUTURE: Final = 2**63 - 1  # ms
 
-LEVELS: Final = ("gzip", "lz4", "zstd")  # codecs that a topic may choose a level of
+LEVELS: Final = ("gzip", "lz4", "zstd")  # codecs with a compression level
 NO_LEVEL: Final = "-1"
 
 MAX_TOPIC_NAME: Final = 249
@@ -43,11 +43,11 @@ INTERNAL_TOPICS: Final = frozenset(
 
 
 def check_topic_name(name: str) -> None:
-    """Refuse a name that Kafka refuses.
+    """Check a topic name like Kafka.
 
     Raises:
-        InvalidTopicError: Empty, '.', '..', longer than 249, or with other characters than ASCII
-            letters, digits, '.', '_' and '-'.
+        InvalidTopicError: The name is empty, '.', '..', longer than 249 characters, or contains
+            characters other than ASCII letters, digits, '.', '_' and '-'.
     """
     if name in ("", ".", ".."):
         raise InvalidTopicError(f"Topic name is invalid: {name!r} is not allowed")
@@ -111,17 +111,17 @@ class Partition:
 
         Args:
             batch: Exactly the bytes of the batch.
-            header: Its header, already read.
-            acks: The request's acks; -1 (all) asks for `min.insync.replicas`.
-            now_ms: The broker's clock, ms since the epoch.
-            verified: The coordinator said that the partition is part of the batch's transaction.
+            header: Its decoded header.
+            acks: The request's acks; -1 (all) requires `min.insync.replicas`.
+            now_ms: The broker's current time, in ms since the epoch.
+            verified: True if the coordinator confirmed that the partition is in the transaction.
 
         Returns:
-            Where it lies, with its log append time (-1 where the records' own times are kept).
+            Its base offset, and its log append time (-1 if the records keep their own times).
 
         Raises:
-            BrokerResponseError: The error to answer with; nothing was appended.
-            RecordsRefused: The same, for single records.
+            BrokerResponseError: The batch is rejected; nothing was appended.
+            RecordsRefused: The batch is rejected because of single records.
         """
         topic = self.topic
         if acks == ALL_IN_SYNC:
@@ -148,7 +148,7 @@ class Partition:
     def _as_stored(
         self, batch: memoryview, header: BatchHeader, now_ms: int
     ) -> tuple[memoryview, BatchHeader]:
-        """Decode the batch if its topic may not take it as it is: refuse it, or change it."""
+        """Return the batch to store: if necessary, decode and check it, or change it."""
         topic = self.topic
         earliest, latest = 0, FAR_FUTURE
         if not topic.log_append_time:
@@ -157,7 +157,7 @@ class Partition:
         codec = header.codec if topic.codec is None else topic.codec
         if not (topic.reads_records or header.max_timestamp > latest or codec != header.codec):
             return batch, header
-        # Decoding is rare, so what does it is imported late.
+        # Decoding is rare: import late.
         from aiokafka_lite.testing.log.batch_rewriting import recompressed, with_max_timestamp
         from aiokafka_lite.testing.log.record_checks import check_records
 
@@ -181,18 +181,18 @@ class Partition:
         transaction_version: int,
         now_ms: int,
     ) -> None:
-        """End a producer's transaction in this partition, as its coordinator tells.
+        """Append the coordinator's marker that ends a transaction in this partition.
 
         Args:
-            producer_id: Whose.
-            epoch: The producer epoch that the marker carries.
-            marker: How it ended.
-            transaction_version: Since 2 the epoch has to be a new one.
-            now_ms: The broker's clock, ms since the epoch.
+            producer_id: The producer of the transaction.
+            epoch: The marker's producer epoch.
+            marker: The outcome, and the coordinator's epoch.
+            transaction_version: From 2 on, the epoch must be new.
+            now_ms: The broker's current time, in ms since the epoch.
 
         Raises:
-            NotEnoughReplicasError: Fewer are in sync than `min.insync.replicas`.
-            InvalidProducerEpoch, TransactionCoordinatorFenced: It comes too late.
+            NotEnoughReplicasError: Fewer replicas are in sync than `min.insync.replicas`.
+            InvalidProducerEpoch, TransactionCoordinatorFenced: A newer epoch has written already.
         """
         from aiokafka_lite.testing.log.control_batches import marker_batch  # rare: import late
 
@@ -208,20 +208,20 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where the first transaction that is still open begins; else the high watermark."""
+        """The start of the first open transaction, or else the high watermark."""
         undecided = self.producers.transactions.first_undecided
         if undecided is None:
             return self.log.high_watermark
-        # Kafka looks up the log's start instead if that is later, and finds the batch it is in.
+        # If the log start is later, Kafka uses the start of the batch that contains it.
         return max(undecided, self.log.batch_start(self.log.start_offset))
 
     def aborted_between(self, first: int, end: int) -> list[tuple[int, int]]:
-        """(producer id, first offset) of the aborted transactions that reach into
-        `first <= offset < end`, in the order in which they were aborted."""
+        """Return (producer id, first offset) of the aborted transactions that overlap
+        `first <= offset < end`, in the order of their markers."""
         return self.producers.transactions.aborted_between(first, end)
 
     def restore_producers(self) -> None:
-        """Learn anew from the log who wrote what, after a restart or a truncation."""
+        """Rebuild the producer state from the log, after a restart or a truncation."""
         self.producers.restore(self.log.batches())
 
     def _check_in_sync(self) -> None:
@@ -235,11 +235,11 @@ class Partition:
             )
 
     def check_epoch(self, leader_epoch: int) -> None:
-        """Refuse a client that knows another leader epoch than this one (KIP-320).
+        """Check a client's leader epoch (KIP-320).
 
         Raises:
-            FencedLeaderEpochError, UnknownLeaderEpochError: The client's epoch is older, or newer;
-                -1 is any.
+            FencedLeaderEpochError, UnknownLeaderEpochError: The client's epoch is older, or newer.
+                -1 matches any epoch.
         """
         if leader_epoch not in (ANY_EPOCH, self.leader_epoch):
             detail = f"{self} is in leader epoch {self.leader_epoch}, not {leader_epoch}"
@@ -248,13 +248,13 @@ class Partition:
             raise UnknownLeaderEpochError(detail)
 
     def delete_before(self, offset: int) -> None:
-        """Let the log begin at `offset`, or at its end if that is before it."""
+        """Move the log start to `offset`, or to the log end if that is smaller."""
         if offset > self.log.start_offset:
             self.log.delete_before(offset)
             self.watchers.notify()
 
     def apply_retention(self, now_ms: int) -> None:
-        """Delete what is older or more than the topic keeps."""
+        """Delete batches beyond the topic's retention time or size."""
         from aiokafka_lite.testing.log.retention import first_retained  # only by call: import late
 
         retention_ms = int(self.topic.config("retention.ms"))
@@ -265,7 +265,7 @@ class Partition:
             self.watchers.notify()
 
     def compact(self, now_ms: int) -> None:
-        """Keep the newest record of each key, of all that is decided and old enough."""
+        """Compact the log up to the last stable offset."""
         from aiokafka_lite.testing.log.compaction import LastRecord, compact  # by call: import late
 
         log, transactions = self.log, self.producers.transactions
@@ -328,7 +328,7 @@ class Partition:
         self.watchers.notify()
 
     def on_node_down(self, node_id: int) -> None:
-        """A broker died: it leaves the ISR, unless it was the last, and what it led moves on."""
+        """Remove a killed broker from the ISR unless it is the last one; elect another leader."""
         if len(self.isr) > 1 and node_id in self.isr:
             self.isr.remove(node_id)
         if self.leader == node_id:
@@ -336,7 +336,8 @@ class Partition:
             self.lead(in_sync[0] if in_sync[0] != node_id else NO_LEADER)
 
     def on_node_up(self, node_id: int, alive: Collection[int]) -> None:
-        """A broker is back: it leads what waited for it, and all who are up are in sync again."""
+        """Handle a restarted broker: elect it if there is no leader; all running replicas are in
+        sync again."""
         if self.leader == NO_LEADER and node_id in self.isr:
             self.lead(node_id)
         if self.leader != NO_LEADER:
@@ -400,9 +401,9 @@ class Topic:
         self.configure(configs)
 
     def configure(self, configs: Mapping[str, str]) -> None:
-        """Replace the topic's own configurations by checked ones; they count from now on."""
+        """Replace the topic's own configurations by validated ones, effective immediately."""
         self.configs = dict(configs)
-        # Read at every append, so kept as what they mean.
+        # Parsed here, because every append reads them.
         self.log_append_time = self.config("message.timestamp.type") == "LogAppendTime"
         self.max_message_bytes = int(self.config("max.message.bytes"))
         self.codec, self.compression_level = self._compression()
@@ -417,7 +418,7 @@ class Topic:
         )
 
     def _compression(self) -> tuple[Compression | None, int | None]:
-        """What batches are stored in, and its level; None for what the producer chose."""
+        """Return the codec of stored batches and its level; None for the producer's codec."""
         name = self.config("compression.type")
         if name == "producer":
             return None, None
@@ -426,22 +427,22 @@ class Topic:
         return codec, None if level == NO_LEVEL else int(level)
 
     def config(self, name: str) -> str:
-        """The value in force: the topic's own, or else the brokers'."""
+        """Return the effective value: the topic's own, or else the brokers'."""
         own = self.configs.get(name)
         return self._defaults[name] if own is None else own
 
     def partition(self, index: int) -> Partition:
-        """The partition of a number.
+        """Return the partition with a number.
 
         Raises:
-            UnknownTopicOrPartitionError: There is none.
+            UnknownTopicOrPartitionError: It does not exist.
         """
         if not 0 <= index < len(self.partitions):
             raise UnknownTopicOrPartitionError(f"{self.name} has no partition {index}")
         return self.partitions[index]
 
     def leader_of(self, index: int) -> tuple[int, int]:
-        """(node id, epoch) of a partition's leader; (-1, -1) if there is no such partition."""
+        """Return (node id, epoch) of a partition's leader, or (-1, -1) for an unknown partition."""
         if not 0 <= index < len(self.partitions):
             return (NO_LEADER, -1)
         partition = self.partitions[index]

@@ -206,7 +206,11 @@ def test_bad_markers(pytester: pytest.Pytester) -> None:
     )
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(
-        ["*unexpected keyword argument 'broker'*", "*must be at least 1*", "*by name only*"]
+        [
+            "*unexpected keyword argument 'broker'*",
+            "*must be at least 1*",
+            "*keyword arguments only*",
+        ]
     )
 
 

@@ -1,7 +1,7 @@
-"""One step of a member to its target assignment (Kafka's `CurrentAssignmentBuilder`). No I/O.
+"""One step of a member towards its target assignment (Kafka's `CurrentAssignmentBuilder`). No I/O.
 
-A partition changes hands in two steps: its owner gives it up and says so, then the other gets it.
-So at no time two members own it.
+A partition moves in two steps: its owner revokes it and reports that, then the new owner gets it.
+So two members never own it at the same time.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -31,16 +31,16 @@ def reconcile(
     is_owned: IsOwned,
     subscription_changed: bool = False,
 ) -> ConsumerMember:
-    """The member after as much of the way as is free.
+    """Return the member, moved towards its target as far as possible.
 
     Args:
-        member: As it stands.
-        target_epoch: Of the target assignment.
-        target: What it shall have in the end.
-        subscribed_ids: Topics that it subscribed to and that exist; nothing else is given to it.
-        reported: The partitions that it says it owns; None: it does not say.
-        is_owned: (topic id, partition) -> whether any member of the group owns it now.
-        subscription_changed: Take away at once what it is no longer subscribed to.
+        member: The current state.
+        target_epoch: Epoch of the target assignment.
+        target: The target assignment.
+        subscribed_ids: Its subscribed, existing topics; it gets partitions of no others.
+        reported: The partitions that it reports to own; None if it does not report them.
+        is_owned: (topic id, partition) -> True if a member of the group owns it now.
+        subscription_changed: True to revoke partitions of unsubscribed topics immediately.
     """
     if member.state is MemberState.STABLE and member.epoch == target_epoch:
         if subscription_changed:
@@ -81,7 +81,7 @@ def _next(
         if topic_id not in subscribed_ids:
             continue
         for partition in sorted(partitions - kept.get(topic_id, {}).keys()):
-            # What it gave up itself a moment ago is nobody else's.
+            # Partitions that it has just released itself are free.
             own = partition in member.revoking.get(topic_id, {})
             if is_owned(topic_id, partition) and not own:
                 unreleased = True
@@ -94,7 +94,7 @@ def _next(
 def _without_unsubscribed(
     member: ConsumerMember, subscribed_ids: Set[UUID], reported: Partitions | None
 ) -> ConsumerMember:
-    """Take away, within the epoch, what a new target assignment will take away anyway."""
+    """Revoke, within the epoch, what a new target assignment will revoke anyway."""
     kept = {one: owned for one, owned in member.assigned.items() if one in subscribed_ids}
     if len(kept) == len(member.assigned):
         return member
@@ -108,7 +108,7 @@ def _without_unsubscribed(
 
 
 def _still_has(reported: Partitions | None, revoking: OwnedPartitions) -> bool:
-    """Whether the member owns any of those; one that does not say is taken to."""
+    """Return True if the member still owns any of these partitions, or does not report them."""
     if reported is None:
         return True
     return any(

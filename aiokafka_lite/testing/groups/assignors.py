@@ -1,8 +1,8 @@
 """The server-side assignors of consumer groups (KIP-848): "uniform" and "range". No I/O.
 
-An assignor gets what every member subscribed to and what the last target assignment gave it, and
-says who shall have which partition. What Kafka leaves to the order of its hash maps (which of two
-equal members gets the odd partition) goes by the order in which the members joined here.
+An assignor computes a target assignment from each member's subscription and previous target. Where
+Kafka depends on the order of its hash maps (which of two equal members gets the odd partition),
+these use the order in which members joined.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
@@ -13,22 +13,23 @@ from uuid import UUID
 __all__ = ["ASSIGNORS", "DEFAULT_ASSIGNOR", "Candidate", "Partitions", "assign"]
 
 Partitions: TypeAlias = Mapping[UUID, Set[int]]
-"""Partition numbers by topic id; a topic without partitions is left out."""
+"""Partition numbers by topic id; topics without partitions are omitted."""
 
 DEFAULT_ASSIGNOR: Final = "uniform"  # the first of group.consumer.assignors
-BALANCING_ROUNDS: Final = 16  # overlapping subscriptions may take several to settle
+BALANCING_ROUNDS: Final = 16  # overlapping subscriptions may need several
 
 _Target: TypeAlias = dict[str, dict[UUID, set[int]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What an assignor knows of a member.
+    """A member as input of an assignor.
 
     Attributes:
-        topic_ids: Topics that it subscribed to and that exist.
-        previous: What the last target assignment gave it.
-        instance_id: Of a static member; range sorts by it, so that a restart changes nothing.
+        topic_ids: Its subscribed, existing topics.
+        previous: Its last target assignment.
+        instance_id: Instance id of a static member; "range" sorts by it, so that a restart does
+            not change the assignment.
     """
 
     topic_ids: Set[UUID]
@@ -39,15 +40,15 @@ class Candidate:
 def assign(
     name: str, members: Mapping[str, Candidate], partition_counts: Mapping[UUID, int]
 ) -> dict[str, Partitions]:
-    """A new target assignment.
+    """Return a new target assignment.
 
     Args:
         name: One of `ASSIGNORS`.
-        members: By member id, in the order in which they joined.
-        partition_counts: Partitions of each topic that anyone subscribed to.
+        members: Members by id, in the order in which they joined.
+        partition_counts: Number of partitions of each subscribed topic.
 
     Returns:
-        What each member shall have, by member id.
+        The target of each member, by member id.
     """
     target = ASSIGNORS[name](members, partition_counts) if members else {}
     return {
@@ -57,10 +58,10 @@ def assign(
 
 
 def _range(members: Mapping[str, Candidate], partition_counts: Mapping[UUID, int]) -> _Target:
-    """A contiguous range of every topic to each of its subscribers, static members first.
+    """Assign a contiguous range of each topic to each subscriber, static members first.
 
-    The members stand in one order for all topics, so those with equal counts of partitions and the
-    same subscribers are co-partitioned.
+    Members have the same order in all topics, so topics with equal partition counts and the same
+    subscribers are co-partitioned.
     """
     ordered = sorted(
         members,
@@ -84,7 +85,7 @@ def _range(members: Mapping[str, Candidate], partition_counts: Mapping[UUID, int
 
 
 def _uniform(members: Mapping[str, Candidate], partition_counts: Mapping[UUID, int]) -> _Target:
-    """As equal a number of partitions for each member as subscriptions allow, moving few."""
+    """Assign similar numbers of partitions, as far as subscriptions allow, with few moves."""
     subscriptions = [member.topic_ids for member in members.values()]
     if all(topic_ids == subscriptions[0] for topic_ids in subscriptions):
         return _uniform_alike(members, partition_counts)
@@ -94,7 +95,7 @@ def _uniform(members: Mapping[str, Candidate], partition_counts: Mapping[UUID, i
 def _uniform_alike(
     members: Mapping[str, Candidate], partition_counts: Mapping[UUID, int]
 ) -> _Target:
-    """All subscribed to the same topics: a quota each, the first members one more."""
+    """Assign a quota to each member, one more to the first ones; all subscriptions are equal."""
     subscribed = next(iter(members.values())).topic_ids
     topic_ids = [topic_id for topic_id in partition_counts if topic_id in subscribed]
     free = _Free(topic_ids, partition_counts)
@@ -120,12 +121,12 @@ def _uniform_alike(
 def _uniform_mixed(
     members: Mapping[str, Candidate], partition_counts: Mapping[UUID, int]
 ) -> _Target:
-    """Subscriptions differ: fill up the least loaded, then move from the most to the least."""
+    """Assign to the least loaded, then move from most to least loaded; subscriptions differ."""
     subscribers = {
         topic_id: [one for one, member in members.items() if topic_id in member.topic_ids]
         for topic_id in partition_counts
     }
-    # Topics with the most partitions for each subscriber first: the others can even them out.
+    # Start with the most partitions per subscriber, so that the other topics can balance them.
     topic_ids = sorted(
         (topic_id for topic_id, names in subscribers.items() if names),
         key=lambda one: (
@@ -160,7 +161,7 @@ def _uniform_mixed(
 
 
 def _even_out(subscribers: list[str], owners: dict[int, str], loads: dict[str, int]) -> int:
-    """Move partitions of one topic from loaded subscribers to others; how many were moved."""
+    """Move partitions of one topic from loaded subscribers to others; return their number."""
     moved = 0
     while owners:
         partition = max(owners, key=lambda one: (loads[owners[one]], one))
@@ -175,7 +176,7 @@ def _even_out(subscribers: list[str], owners: dict[int, str], loads: dict[str, i
 
 
 class _Free:
-    """The partitions that nobody has yet, topic by topic in the order given."""
+    """The unassigned partitions, by topic in the given order."""
 
     def __init__(self, topic_ids: Iterable[UUID], counts: Mapping[UUID, int]) -> None:
         self._partitions = dict.fromkeys(
@@ -183,13 +184,13 @@ class _Free:
         )
 
     def take(self, topic_id: UUID, partition: int) -> bool:
-        """Give it to somebody; False if it is gone, or there is no such partition."""
+        """Mark a partition as assigned; return False if it is not free."""
         taken = (topic_id, partition) in self._partitions
         self._partitions.pop((topic_id, partition), None)
         return taken
 
     def partitions(self) -> list[tuple[UUID, int]]:
-        """What is left."""
+        """Return the free partitions."""
         return list(self._partitions)
 
 
@@ -197,4 +198,4 @@ ASSIGNORS: Final[Mapping[str, Callable[[Mapping[str, Candidate], Mapping[UUID, i
     "uniform": _uniform,
     "range": _range,
 }
-"""By the names of `group.consumer.assignors`, in its default order."""
+"""Assignors by their name in `group.consumer.assignors`, in its default order."""

@@ -65,9 +65,9 @@ def check_commit_epoch(
         True if the epoch is older, so `check_assignment_epoch` must check each partition.
 
     Raises:
-        StaleMemberEpochError: The epoch is one to come.
+        StaleMemberEpochError: The epoch is newer than the member's.
         IllegalGenerationError: The same, to a member of the classic protocol.
-        UnsupportedVersionError: Before OffsetCommit v9 there were no epochs.
+        UnsupportedVersionError: The request is older than OffsetCommit v9, which added epochs.
     """
     if not transactional and member.classic is None and version < EPOCHS_SINCE:
         raise UnsupportedVersionError(

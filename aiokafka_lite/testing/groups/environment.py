@@ -1,4 +1,4 @@
-"""What groups live in: the cluster's time, its topics, its memory and its configurations."""
+"""The environment of groups: the cluster's clock, topics, journal and configurations."""
 
 from collections.abc import Callable, Mapping
 from uuid import UUID
@@ -14,11 +14,11 @@ class Environment:
     """Shared by all groups of a cluster.
 
     Attributes:
-        clock: The time, and timers.
-        journal: What remembers over a restart.
+        clock: The clock and its timers.
+        journal: Stores state across restarts.
         topics: The cluster's topics by name.
-        new_uuid: Where member ids come from.
-        config: The value of a broker configuration that is a number.
+        new_uuid: Returns a UUID for a member id.
+        config: Returns the value of an integer broker configuration.
     """
 
     __slots__ = ("clock", "config", "journal", "new_uuid", "topics")

@@ -1,8 +1,8 @@
-"""The offsets that a group committed: those in force, and those of transactions still open.
+"""The committed offsets of a group, including pending ones of open transactions.
 
-Kafka keeps them as records of one log and lets the later one win; `CommittedOffset.order` is the
-place in that log. So what a transaction wrote before a plain commit does not replace it, however
-late the transaction ends.
+Kafka stores them as records in a log, where the later one wins; `CommittedOffset.order` is the
+position in that log. So a transaction's offset does not replace a later plain commit, even if the
+transaction ends after it.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,14 +20,14 @@ KIND: Final = "offset"  # in the journal
 
 
 class CommittedOffset(NamedTuple):
-    """What is kept of a commit.
+    """A committed offset.
 
     Attributes:
-        offset: The next one to read.
-        leader_epoch: Of the record before; -1 if the client did not tell.
-        metadata: The client's own words, never None.
-        commit_ms: When, in ms since the epoch.
-        expire_ms: When it goes by the wish of an old client (v2-v4); -1 for the broker's rule.
+        offset: The next offset to read.
+        leader_epoch: Leader epoch of the last consumed record; -1 if unknown.
+        metadata: The client's metadata; never None.
+        commit_ms: Time of the commit, in ms since the epoch.
+        expire_ms: Expiry requested by an old client (v2-v4); -1 for the broker's retention.
         order: Grows with every commit; set by `GroupOffsets`.
     """
 
@@ -39,7 +39,7 @@ class CommittedOffset(NamedTuple):
     order: int = -1
 
     def is_expired(self, now_ms: int, retention_ms: int, kept_since_ms: int | None) -> bool:
-        """Whether it was kept long enough, since its commit or since another instant."""
+        """Return True if its retention has expired, counted from its commit or another time."""
         if self.expire_ms >= 0:
             return now_ms >= self.expire_ms
         since = self.commit_ms if kept_since_ms is None else kept_since_ms
@@ -47,15 +47,15 @@ class CommittedOffset(NamedTuple):
 
 
 def check_metadata(metadata: str | None, limit: int) -> str:
-    """The client's words of a commit, "" for none.
+    """Check the metadata of a commit; return "" if there is none.
 
     Args:
-        metadata: As they came.
-        limit: How many characters (UTF-16 units, as Java counts) they may be
+        metadata: The metadata in the request.
+        limit: Maximum length in UTF-16 units, as Java counts characters
             (`offset.metadata.max.bytes`).
 
     Raises:
-        OffsetMetadataTooLargeError: More than that.
+        OffsetMetadataTooLargeError: The metadata is longer.
     """
     text = metadata or ""
     length = len(text.encode("utf-16-le", "surrogatepass")) // 2
@@ -65,11 +65,11 @@ def check_metadata(metadata: str | None, limit: int) -> str:
 
 
 class GroupOffsets:
-    """Of one group; they outlive its members and its kind.
+    """The offsets of one group, which outlive its members and changes of its kind.
 
     Args:
-        group_id: The group's.
-        journal: Told of every change.
+        group_id: The group id.
+        journal: Stores every change.
     """
 
     def __init__(self, group_id: str, journal: Journal) -> None:
@@ -80,19 +80,19 @@ class GroupOffsets:
         self._pending: dict[int, dict[TopicPartitionKey, CommittedOffset]] = {}
 
     def commit(self, topic: str, partition: int, committed: CommittedOffset) -> None:
-        """Put an offset in force."""
+        """Store a committed offset."""
         self._put((topic, partition), self._placed(committed))
 
     def find(self, topic: str, partition: int) -> CommittedOffset | None:
-        """The offset in force."""
+        """Return the committed offset of a partition, or None."""
         return self._committed.get((topic, partition))
 
     def all(self) -> Mapping[TopicPartitionKey, CommittedOffset]:
-        """Every offset in force."""
+        """Return every committed offset."""
         return self._committed
 
     def delete(self, topic: str, partition: int) -> bool:
-        """Forget a partition, its pending offsets too; False if nothing was in force."""
+        """Delete a partition's offsets, also pending ones; return False if none was committed."""
         for producer_id, pending in self._pending.items():
             if pending.pop((topic, partition), None) is not None:
                 self._journal.note(KIND, (self.group_id, topic, partition, producer_id), None)
@@ -102,13 +102,13 @@ class GroupOffsets:
         return True
 
     def delete_topic(self, topic: str) -> None:
-        """Forget every partition of a topic."""
+        """Delete the offsets of a topic."""
         for key in self._partitions():
             if key[0] == topic:
                 self.delete(*key)
 
     def clear(self) -> None:
-        """Forget everything: the group is deleted."""
+        """Delete all offsets with their group."""
         for key in self._partitions():
             self.delete(*key)
         self._pending.clear()
@@ -118,22 +118,22 @@ class GroupOffsets:
     def commit_pending(
         self, producer_id: int, topic: str, partition: int, committed: CommittedOffset
     ) -> None:
-        """Keep an offset until the transaction of its producer ends."""
+        """Store an offset until the transaction of its producer ends."""
         placed = self._placed(committed)
         self._pending.setdefault(producer_id, {})[topic, partition] = placed
         self._journal.note(KIND, (self.group_id, topic, partition, producer_id), placed._asdict())
 
     def has_pending(self, topic: str, partition: int) -> bool:
-        """Whether an open transaction may change the partition's offset (KIP-447)."""
+        """Return True if an open transaction may change the partition's offset (KIP-447)."""
         return any((topic, partition) in pending for pending in self._pending.values())
 
     def on_marker(self, producer_id: int, *, committed: bool) -> None:
-        """A transaction ended: put its offsets in force, or forget them."""
+        """Commit or discard the pending offsets of a completed transaction."""
         for key, offset in self._pending.pop(producer_id, {}).items():
             in_force = self._committed.get(key)
             if committed and (in_force is None or offset.order > in_force.order):
                 self._put(key, offset)
-            # Only now: after a crash between the two, the marker is repeated and finds it again.
+            # Last: after a crash between the two, the repeated marker finds it again.
             self._journal.note(KIND, (self.group_id, *key, producer_id), None)
 
     # Expiry
@@ -145,16 +145,16 @@ class GroupOffsets:
         is_subscribed: Callable[[str], bool],
         kept_since_ms: int | None = None,
     ) -> bool:
-        """Forget what nobody reads any more and was kept long enough.
+        """Delete expired offsets of topics without subscribers.
 
         Args:
-            now_ms: The time, in ms since the epoch.
-            retention_ms: How long an offset is kept (`offsets.retention.minutes`).
-            is_subscribed: Whether members read a topic, so that its offsets stay.
-            kept_since_ms: Count from this instant; None: from each commit.
+            now_ms: The current time, in ms since the epoch.
+            retention_ms: The retention time (`offsets.retention.minutes`).
+            is_subscribed: Returns True if members read a topic, which keeps its offsets.
+            kept_since_ms: Start of the retention time; None for the time of each commit.
 
         Returns:
-            Whether nothing is left, neither in force nor pending.
+            True if no committed or pending offset is left.
         """
         for key, committed in list(self._committed.items()):
             if (
@@ -170,7 +170,7 @@ class GroupOffsets:
     def restore(
         self, topic: str, partition: int, producer_id: int, value: Mapping[str, Any]
     ) -> None:
-        """Take back what the journal remembers; `producer_id` -1: it is in force."""
+        """Restore an offset from the journal; producer id -1 means that it is committed."""
         committed = CommittedOffset(**value)
         self._next_order = max(self._next_order, committed.order + 1)
         if producer_id < 0:
@@ -179,7 +179,7 @@ class GroupOffsets:
             self._pending.setdefault(producer_id, {})[topic, partition] = committed
 
     def _placed(self, committed: CommittedOffset) -> CommittedOffset:
-        """A commit at the end of what would be the log."""
+        """Return a commit with the next order."""
         self._next_order += 1
         return committed._replace(order=self._next_order - 1)
 
@@ -188,5 +188,5 @@ class GroupOffsets:
         self._journal.note(KIND, (self.group_id, *key), committed._asdict())
 
     def _partitions(self) -> set[TopicPartitionKey]:
-        """Every partition that has an offset, in force or pending."""
+        """Return every partition with a committed or pending offset."""
         return {key for table in (self._committed, *self._pending.values()) for key in table}

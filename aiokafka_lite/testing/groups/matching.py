@@ -1,11 +1,10 @@
-"""Whether a regular expression matches a whole name, in a time that the name's length bounds.
+"""Matches regular expressions against whole names without exponential backtracking.
 
-Python's `re` tries one way after the other: "(a|a)*b" keeps it busy for years, and with it the
-loop that the brokers live in. RE2, which Kafka's brokers use, follows all ways at once. So does
-this: for each part of the expression and each place in the name it finds the places where the part
-may end, once.
+Python's `re` tries one alternative after another: "(a|a)*b" could block the brokers' event loop for
+years. RE2, which Kafka's brokers use, follows all alternatives at once. So does this module: for
+each part of the expression and each place in the name, it computes once where the part may end.
 
-Non-obvious: the expression is taken apart by `re` itself, whose parser has no public name.
+Non-obvious: it uses the parser of `re`, which is not public.
 """
 
 import re
@@ -18,16 +17,16 @@ __all__ = ["Pattern"]
 _parse: Final[Callable[[str], Any]] = import_module("re._parser").parse
 
 _Places: TypeAlias = int
-"""Some places in a name, before its first character (bit 0) to behind its last."""
+"""A set of places in a name, from before its first character (bit 0) to after its last."""
 
-_Part: TypeAlias = tuple[Any, Any]  # an operation of `re`, and what it works on
+_Part: TypeAlias = tuple[Any, Any]  # an operation of `re`, and its argument
 
 
 class Pattern:
-    """An expression that `re` takes, without look-around, references and atomic groups.
+    """A valid `re` expression without look-around, references and atomic groups.
 
     Raises:
-        re.error, OverflowError: It is none.
+        re.error, OverflowError: The expression is invalid.
     """
 
     def __init__(self, expression: str) -> None:
@@ -35,20 +34,20 @@ class Pattern:
         self._flags = self._parts.state.flags
 
     def matches(self, name: str) -> bool:
-        """Whether the expression means the name from its first character to its last."""
+        """Return True if the expression matches the whole name."""
         return bool(_Matching(name).ends(self._parts, 0, self._flags) >> len(name))
 
 
 class _Matching:
-    """Of one name; remembers where parts may end."""
+    """The matching of one name, with a cache of the places where parts may end."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._known: dict[tuple[int, int, int], _Places] = {}
 
     def ends(self, parts: Sequence[_Part], start: int, flags: int) -> _Places:
-        """Where a sequence of parts may end that begins at a place."""
-        key = (id(parts), start, flags)  # the pattern keeps its parts alive, and so their ids
+        """Return the places where a sequence of parts that starts at a place may end."""
+        key = (id(parts), start, flags)  # the pattern keeps its parts, so ids stay unique
         known = self._known.get(key)
         if known is None:
             known = 1 << start
@@ -82,16 +81,16 @@ class _Matching:
     def _repeat(
         self, least: int, most: int, parts: Sequence[_Part], places: _Places, flags: int
     ) -> _Places:
-        """Where so many repetitions may end; after a few nothing new comes up."""
+        """Return the places where repetitions may end; stop when no new places appear."""
         found = 0 if least else places
         for count in range(1, most + 1):
             following = self._union([parts], places, flags)
             if count >= least:
-                following &= ~found  # from elsewhere it was repeated already
+                following &= ~found  # already repeated from the other places
                 found |= following
                 if not following:
                     break
-            elif following == places:  # and stays the same until there are enough
+            elif following == places:  # further repetitions change nothing
                 return following
             places = following
         return found
@@ -113,7 +112,7 @@ class _Matching:
         return self._name[place] == "_" or self._name[place].isalnum()
 
     def _takes(self, part: _Part, place: int, flags: int) -> bool:
-        """Whether a part that means one character means that at a place."""
+        """Return True if a single-character part matches the character at a place."""
         if place == len(self._name):
             return False
         character, (operation, argument) = self._name[place], part
@@ -134,7 +133,7 @@ class _Matching:
 
 
 def _each(places: _Places) -> Iterator[int]:
-    """The places one by one."""
+    """Yield the places one by one."""
     while places:
         lowest = places & -places
         yield lowest.bit_length() - 1
@@ -142,7 +141,7 @@ def _each(places: _Places) -> Iterator[int]:
 
 
 def _is_in(members: Sequence[_Part], codes: set[int]) -> bool:
-    """Whether a class has one of the characters."""
+    """Return True if a character class contains one of the characters."""
     negated = False
     for operation, argument in members:
         match str(operation):

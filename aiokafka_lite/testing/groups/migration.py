@@ -1,9 +1,9 @@
-"""Consumer groups with members of the classic protocol among them (KIP-848's migration). No I/O.
+"""Consumer groups that include members of the classic protocol (KIP-848's migration). No I/O.
 
 A classic group of consumers becomes a consumer group when the first member of the new protocol
-joins; its members are asked to join again and then served here: their generation is their member
-epoch, and they learn by a heartbeat's REBALANCE_IN_PROGRESS that they should join again. When the
-last member of the new protocol is gone, what is left becomes a classic group and rebalances.
+joins. Its members must rejoin and are then served here: their generation is their member epoch,
+and REBALANCE_IN_PROGRESS in a heartbeat response makes them rejoin. When the last member of the new
+protocol leaves, the rest becomes a classic group again and rebalances.
 """
 
 from collections.abc import Iterable
@@ -61,12 +61,12 @@ __all__ = ["MixedGroup", "recall", "upgrade"]
 
 
 class MixedGroup(ConsumerGroup):
-    """A consumer group that members of either protocol may be in.
+    """A consumer group with members of either protocol.
 
     Args:
-        group_id: Its name.
-        groups: The registry, in which a classic group takes its place one day.
-        settings: What it goes by.
+        group_id: The group id.
+        groups: The registry, in which a classic group may replace it.
+        settings: Its settings.
     """
 
     def __init__(self, group_id: str, groups: Groups, settings: ConsumerSettings) -> None:
@@ -74,7 +74,7 @@ class MixedGroup(ConsumerGroup):
         self._groups = groups
 
     def watch_sessions(self) -> None:
-        """Begin to expect heartbeats of the members that were in the classic group."""
+        """Start the session timers of the members that were in the classic group."""
         for member in self.members.values():
             if member.classic is not None:
                 self.keep_alive(member.member_id, member.classic.session_timeout_ms)
@@ -141,7 +141,7 @@ class MixedGroup(ConsumerGroup):
         )
 
     def _check_protocols(self, request: JoinGroupRequest) -> None:
-        """Refuse who has no assignor in common with the other classic members."""
+        """Check that the member shares an assignor with the other classic members."""
         supported = [
             {name for name, _ in member.classic.protocols}
             for member in self.members.values()
@@ -156,7 +156,7 @@ class MixedGroup(ConsumerGroup):
     def _joining(
         self, member_id: str, instance_id: str | None, *, is_new: bool
     ) -> tuple[ConsumerMember | None, ConsumerMember]:
-        """(the static member that is replaced, the member that joins), if it may."""
+        """Check the member; return (the replaced static member, the joining member)."""
         if instance_id is None:
             return None, self.members.get(member_id) or ConsumerMember(member_id)
         if not is_new:
@@ -217,10 +217,10 @@ class MixedGroup(ConsumerGroup):
     def _classic_member(
         self, member_id: str, instance_id: str | None, generation: int
     ) -> tuple[ConsumerMember, ClassicMembership]:
-        """The member that asks, and what it said in the classic protocol.
+        """Return the requesting member and its classic protocol data.
 
         Raises:
-            UnknownMemberIdError: There is none, or it speaks the new protocol.
+            UnknownMemberIdError: It does not exist, or uses the new protocol.
             FencedInstanceIdError, IllegalGenerationError
         """
         if instance_id is None:
@@ -237,7 +237,7 @@ class MixedGroup(ConsumerGroup):
         return member, member.classic
 
     def _joins_again(self, member: ConsumerMember) -> RebalanceInProgressError:
-        """Give a member its rebalance timeout to join again; what to tell it."""
+        """Start a member's rejoin timer; return the error that makes it rejoin."""
         if not self._timers.is_set(member.member_id, Timeout.JOIN):
             self._timers.set(
                 member.member_id,
@@ -266,7 +266,7 @@ class MixedGroup(ConsumerGroup):
         return LeaveGroupResponse(members=answers)
 
     def _leaving(self, asked: MemberIdentity) -> ConsumerMember:
-        """The member meant; an administrator may know no more than a static member's name."""
+        """Return the leaving member; an administrator may send only an instance id."""
         if asked.group_instance_id is None:
             return self.member(asked.member_id)
         if asked.member_id:
@@ -286,7 +286,7 @@ class MixedGroup(ConsumerGroup):
             super().remove(gone)
 
     def _may_be_classic(self, gone: Iterable[ConsumerMember]) -> bool:
-        """Whether there would be a classic group if some were gone."""
+        """Return True if the group could become a classic one without some members."""
         left_out = {member.member_id for member in gone}
         left = [one for one in self.members.values() if one.member_id not in left_out]
         return (
@@ -296,7 +296,8 @@ class MixedGroup(ConsumerGroup):
         )
 
     def _goes_back(self, instance_id: str | None) -> bool:
-        """Whether a static member is the last one of the new protocol, and joins by the old."""
+        """Return True if a static member that joins with the classic protocol is the last member of
+        the new one."""
         existing = self.static_member(instance_id)
         if existing is None or existing.classic is not None:
             return False
@@ -309,7 +310,8 @@ class MixedGroup(ConsumerGroup):
         reported: Partitions | None,
         replaced: ConsumerMember | None,
     ) -> ConsumerMember:
-        """The last one joined by the old protocol: nobody rebalances if all may stay as it is."""
+        """Become a classic group after the last member switched to the classic protocol, without a
+        rebalance if the assignments can stay."""
         is_stale = self.take_in(before, updated, replaced) or self.target_epoch < self.epoch
         after = updated if is_stale else self.reconciled(updated, reported, False)
         self.members[after.member_id] = after
@@ -334,11 +336,11 @@ class MixedGroup(ConsumerGroup):
 
 
 def upgrade(group: ClassicGroup, groups: Groups, settings: ConsumerSettings) -> MixedGroup:
-    """The consumer group that a classic group with members can become; nothing is replaced yet.
+    """Return the consumer group for a classic group with members, without replacing it yet.
 
     Raises:
-        GroupIdNotFound: It cannot: not consumers, too many, an assignor that nobody here knows, or
-            the brokers do not want it (`group.consumer.migration.policy`).
+        GroupIdNotFound: The group cannot be converted: its members are not consumers, are too many,
+            use an unknown assignor, or `group.consumer.migration.policy` does not allow it.
     """
 
     def refusal(reason: str) -> GroupIdNotFound:
@@ -390,7 +392,7 @@ def upgrade(group: ClassicGroup, groups: Groups, settings: ConsumerSettings) -> 
 
 
 def recall(groups: Groups, brokers: BrokerConfigs, configs: GroupConfigs) -> None:
-    """Make the consumer groups that the journal remembers, without members."""
+    """Restore the consumer groups in the journal, without members."""
     for (group_id, *_), remembered in list(groups.environment.journal.entries("group")):
         if remembered["kind"] == MixedGroup.kind:
             name = str(group_id)
@@ -405,7 +407,7 @@ def _classic(
     target: Partitions,
     names: dict[UUID, str],
 ) -> ClassicMember:
-    """A member as a classic group has it; it is given what it should have had in the end."""
+    """Convert a member for a classic group, with its target assignment."""
     return ClassicMember(
         member.member_id,
         member.instance_id,

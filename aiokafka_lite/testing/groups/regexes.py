@@ -1,10 +1,9 @@
-"""Subscriptions by regular expression (KIP-848): checked as RE2 takes them, parsed by Python's.
+"""Subscriptions by regular expression (KIP-848): RE2 syntax, translated for Python's parser.
 
-The brokers of Kafka use RE2/J, which knows neither look-around nor back references and refuses
-repetitions of repetitions. Where Python's `re` writes a thing differently it is translated:
-`\\z`, `\\Q...\\E`, `\\pL` and POSIX classes for ASCII. What `re` cannot say at all
-(`\\p` of a script, flags that begin in the middle) is refused here though RE2 takes it, as are
-groups nested deeper than anybody writes them.
+Kafka's brokers use RE2/J, which has neither look-around nor back references and rejects
+repetitions of repetitions. Syntax that differs in Python's `re` is translated: `\\z`, `\\Q...\\E`,
+`\\pL` and POSIX classes for ASCII. Syntax that RE2 accepts but `re` lacks (`\\p` of a script, flags
+within the expression) is rejected, as are very deeply nested groups.
 """
 
 import re
@@ -48,7 +47,7 @@ _POSIX: Final = {
     "word": "0-9A-Za-z_",
     "xdigit": "0-9A-Fa-f",
 }
-_UNICODE: Final = {  # topic names are ASCII, so that is all that these may match
+_UNICODE: Final = {  # only for ASCII, because topic names are ASCII
     "L": "A-Za-z",
     "Lu": "A-Z",
     "Ll": "a-z",
@@ -60,10 +59,10 @@ _UNICODE: Final = {  # topic names are ASCII, so that is all that these may matc
 
 @lru_cache(maxsize=256)
 def compile_regex(regex: str) -> Pattern:
-    """A pattern that has to match a topic's whole name.
+    """Compile a pattern that must match a topic's whole name.
 
     Raises:
-        InvalidRegularExpressionError: RE2 does not take it, or `re` cannot say it.
+        InvalidRegularExpressionError: RE2 rejects it, or `re` does not support it.
     """
     try:
         return Pattern(_translate(regex))
@@ -74,19 +73,19 @@ def compile_regex(regex: str) -> Pattern:
 
 
 class _Refused(Exception):
-    """What RE2 says of it."""
+    """The error of an invalid expression, as in RE2."""
 
 
 def _translate(regex: str) -> str:
-    """The same in the words of `re`.
+    """Translate an expression to the syntax of `re`.
 
     Raises:
-        _Refused: It has what RE2 lacks.
+        _Refused: It contains syntax that RE2 lacks.
     """
     out: list[str] = []
     in_class = False
     depth = 0
-    repetitions = 0  # of what stands before
+    repetitions = 0  # of the preceding part
     for token in _TOKEN.finditer(regex):
         text = token[0]
         if token["quoted"] is not None:
@@ -101,7 +100,7 @@ def _translate(regex: str) -> str:
             out.append(_group(token))
             depth += token["end"] != ")"
         elif not in_class and (token["repeat"] is not None or text in ("*", "+", "?")):
-            # One that follows another repeats a repetition, but for "?", which makes it lazy.
+            # A second operator repeats a repetition, except "?", which makes it lazy.
             if repetitions == LAZY or (repetitions and text != "?"):
                 raise _Refused("invalid nested repetition operator")
             _check_repeat(token)
@@ -123,14 +122,14 @@ def _translate(regex: str) -> str:
 
 
 def _opening(text: str, in_class: bool) -> str:
-    """The first of a class, where "]" means itself; or, inside of one, nothing special."""
+    """Translate "[", after which "]" is a literal; within a class, "[" is a literal."""
     if in_class:
         return text.replace("[", r"\[").replace("^", r"\^")
     return text.replace("]", r"\]")
 
 
 def _character(text: str, in_class: bool) -> str:
-    """What means something to `re` and nothing to RE2: set operations, "{,5}"."""
+    """Escape characters that are special in `re` but not in RE2: set operations, "{,5}"."""
     return f"\\{text}" if text in ("&|~" if in_class else "{") else text
 
 

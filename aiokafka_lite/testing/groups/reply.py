@@ -1,4 +1,4 @@
-"""An answer that a group gives when it is ready; whoever serves the request waits for it."""
+"""A response that a group may provide later."""
 
 from typing import Generic, TypeVar
 
@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 class Reply(Generic[T]):
-    """Filled once, perhaps before anybody looks.
+    """A response that is set once, possibly before anyone waits for it.
 
     Attributes:
-        answer: None until it is known.
-        watchers: Told when it is.
+        answer: The response; None until it is set.
+        watchers: Notified when it is set.
     """
 
     __slots__ = ("answer", "watchers")
@@ -24,10 +24,10 @@ class Reply(Generic[T]):
         self.watchers = Watchers()
 
     def send(self, answer: T) -> None:
-        """Answer; a second time would be a defect.
+        """Set the response.
 
         Raises:
-            RuntimeError: It was answered before.
+            RuntimeError: It is already set.
         """
         if self.answer is not None:
             raise RuntimeError("the request was already answered")

@@ -63,7 +63,7 @@ def call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], T]) -> T:
 
 
 def _result(future: Future[T], loop: asyncio.AbstractEventLoop) -> T:
-    """Wait, but not for a loop that is no more: what it had not begun when it stopped is lost."""
+    """Wait for the result, but not for a closed loop, which drops calls that have not begun."""
     while not futures.wait([future], LOOK_AGAIN).done:
         if loop.is_closed():
             raise RuntimeError("the cluster was stopped during the call")

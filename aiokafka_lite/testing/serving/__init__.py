@@ -1,1 +1,1 @@
-"""What several APIs of the embedded broker share."""
+"""Code shared by several APIs of the embedded broker."""

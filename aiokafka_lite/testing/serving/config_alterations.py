@@ -1,6 +1,6 @@
-"""Changing the configurations of one resource: AlterConfigs and IncrementalAlterConfigs meet here.
+"""Changes of a resource's configurations, for AlterConfigs and IncrementalAlterConfigs.
 
-Each resource is changed as a whole or not at all, and what is changed counts from then on.
+The changes of a resource are atomic and take effect immediately.
 """
 
 from collections import Counter
@@ -45,7 +45,7 @@ LOGGERS: Final[Mapping[str, str]] = {
     "kafka.server.KafkaApis": "INFO",
     "root": "INFO",
 }
-"""A few of a real broker's loggers, and their levels; nothing is ever logged through them."""
+"""Some loggers of a real broker, and their levels; nothing is logged through them."""
 
 LOG_LEVELS: Final = ("DEBUG", "ERROR", "FATAL", "INFO", "TRACE", "WARN")
 
@@ -60,7 +60,7 @@ class ChangeType(IntEnum):
 
 
 class Change(NamedTuple):
-    """One entry of IncrementalAlterConfigs; `operation` may be any number that came."""
+    """One entry of IncrementalAlterConfigs; `operation` may be any number."""
 
     name: str
     operation: int
@@ -68,7 +68,7 @@ class Change(NamedTuple):
 
 
 class NamedResource(Protocol):
-    """What a request tells of a resource, whichever request it is."""
+    """The identity of a resource in a request of either kind."""
 
     resource_type: int
     resource_name: str
@@ -80,14 +80,14 @@ ResourceT = TypeVar("ResourceT", bound=NamedResource)
 def change_each(
     resources: Sequence[ResourceT], change: Callable[[ResourceT], None]
 ) -> Iterator[tuple[ResourceT, int, str | None]]:
-    """Change every resource of a request that names it once.
+    """Change each resource of a request; duplicate ones are errors.
 
     Args:
-        resources: All of the request.
-        change: Changes one, or raises the BrokerResponseError that refuses it.
+        resources: All resources of the request.
+        change: Changes one, or raises a BrokerResponseError.
 
     Yields:
-        Each resource with the error code (0: it was changed) and message to answer with.
+        Each resource with its error code (0 if changed) and message.
     """
     times_named = Counter((each.resource_type, each.resource_name) for each in resources)
     for each in resources:
@@ -102,10 +102,10 @@ def change_each(
 
 
 def resource_of(kind: int) -> ConfigResource:
-    """The kind of resource that a request names.
+    """Return the resource type of a request.
 
     Raises:
-        InvalidRequestError: There is no such kind.
+        InvalidRequestError: The type is unknown.
     """
     try:
         return ConfigResource(kind)
@@ -114,10 +114,10 @@ def resource_of(kind: int) -> ConfigResource:
 
 
 def check_node_name(name: str, context: RequestContext) -> int:
-    """The node id that a broker's resource name tells; it must be that of the broker asked.
+    """Return the node id in a broker's resource name, which must be that of the receiving broker.
 
     Raises:
-        InvalidRequestError: No number, or another broker's.
+        InvalidRequestError: It is not a number, or that of another broker.
     """
     if not name.lstrip("-").isdecimal():
         raise InvalidRequestError(f"Node id must be an integer, but it is: {name}")
@@ -131,7 +131,7 @@ def check_node_name(name: str, context: RequestContext) -> int:
 def alter(
     kind: int, name: str, changes: Sequence[Change], context: RequestContext, *, validate_only: bool
 ) -> None:
-    """Change single configurations of a resource.
+    """Change some configurations of a resource.
 
     Raises:
         BrokerResponseError: The error to answer with; nothing was changed.
@@ -164,7 +164,7 @@ def replace(
     *,
     validate_only: bool,
 ) -> None:
-    """Give a resource other configurations in place of all that it had.
+    """Replace all configurations of a resource.
 
     Raises:
         BrokerResponseError: The error to answer with; nothing was changed.
@@ -219,7 +219,7 @@ def _apply(
 
 
 def _default_of_list(change: Change, resource: ConfigResource, context: RequestContext) -> str:
-    """What a list is that nobody set, refusing what is none."""
+    """Return the default of a list configuration; raise an error for other types."""
     settings: Mapping[str, Setting] = {}
     if resource is ConfigResource.TOPIC:
         settings = TOPIC_SETTINGS
@@ -244,7 +244,7 @@ def _install(
     *,
     validate_only: bool,
 ) -> None:
-    """Check what a resource would have, in Kafka's order, and let it have that."""
+    """Check a resource's new configurations, in Kafka's order, and apply them."""
     if resource is ConfigResource.TOPIC:
         _install_topic(name, values, context, validate_only=validate_only)
         return
@@ -288,7 +288,7 @@ def _install_topic(
 def _alter_loggers(
     name: str, changes: Sequence[Change], context: RequestContext, *, validate_only: bool
 ) -> None:
-    """Levels of loggers (KIP-412), which a broker forgets when it is started again."""
+    """Change log levels (KIP-412), which a restarted broker forgets."""
     context.authorize(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
     check_node_name(name, context)
     store = context.state.configs

@@ -1,6 +1,6 @@
-"""Delegation tokens (KIP-48), as a broker has them that was not configured for them: not at all.
+"""Delegation tokens (KIP-48), which are disabled as on a broker without a secret key for them.
 
-Who has not authenticated may not even ask; everybody else is told that they are disabled.
+A client without authentication gets another error than an authenticated one.
 """
 
 from aiokafka_lite.errors import (
@@ -15,7 +15,7 @@ __all__ = ["no_time", "refusal_of"]
 
 
 def refusal_of(context: RequestContext) -> BrokerResponseError:
-    """What answers any request about tokens."""
+    """Return the error for any request about tokens."""
     try:
         context.check()
     except BrokerResponseError as injected:
@@ -26,5 +26,5 @@ def refusal_of(context: RequestContext) -> BrokerResponseError:
 
 
 def no_time(refusal: BrokerResponseError) -> int:
-    """What a refusal says instead of a time: Kafka's broker says -1, and its controller 0."""
+    """Return the timestamp in a rejection: -1 from Kafka's broker, 0 from its controller."""
     return 0 if isinstance(refusal, DelegationTokenAuthDisabled) else -1

@@ -1,4 +1,4 @@
-"""What one fetch request finds in a partition: how much there is, and the partition's answer.
+"""Checks and reads the partitions of one fetch request.
 
 Source: Kafka's `KafkaApis.handleFetchRequest`, `ReplicaManager.readFromLog`,
 `Partition.readRecords`, `DelayedFetch` and `RackAwareReplicaSelector` (KIP-392).
@@ -40,7 +40,7 @@ REFUSED_UNREAD: Final = (
     UnknownTopicIdError,
     TopicAuthorizationFailedError,
 )
-"""What is found before a log is looked at; such a partition does not cut a wait short."""
+"""Errors found before reading a log; they do not end the wait of a fetch."""
 
 _TIMESTAMPS_SINCE: Final = 2  # message format v1
 _WHOLE_FIRST_BATCH_SINCE: Final = 3
@@ -55,12 +55,12 @@ _RACK_AWARE: Final = "RackAwareReplicaSelector"
 
 
 class Look(NamedTuple):
-    """A partition before it is read.
+    """The result of checking a partition without reading it.
 
     Attributes:
-        partition: None if it cannot be read.
-        readable: Bytes that an answer would hold of it.
-        urgent: Waiting for more would not help.
+        partition: The partition; None if it cannot be read.
+        readable: Number of bytes that a response would contain.
+        urgent: True if waiting for more is useless.
     """
 
     partition: Partition | None
@@ -69,11 +69,11 @@ class Look(NamedTuple):
 
 
 class FetchReader:
-    """Looks at partitions, and reads them, for one fetch request.
+    """Checks and reads partitions for one fetch request.
 
     Args:
-        request: What is asked.
-        context: By whom, and of which broker.
+        request: The request.
+        context: Its context.
     """
 
     def __init__(self, request: FetchRequest, context: RequestContext) -> None:
@@ -96,19 +96,19 @@ class FetchReader:
         self.begin()
 
     def begin(self) -> None:
-        """Look or read anew: what was read before does not count, and topics may be others."""
+        """Start a new round of checks or reads, with size limits reset and no cached topics."""
         self._bytes_left = self.max_bytes
         self._nothing_read = True
-        self._last: tuple[str, Topic] | None = None  # most partitions follow one of their topic
+        self._last: tuple[str, Topic] | None = None  # adjacent partitions often share a topic
 
     @property
     def looks_at_all(self) -> bool:
-        """Whether a partition's answer may change though nothing changed in the partition."""
+        """True if a partition's response may change without a change in the partition."""
         context = self._context
         return bool(self._rack) or self._struck or context.state.authorizer is not None
 
     def look(self, fetched: SessionPartition) -> Look:
-        """What reading a partition would give, counted without reading."""
+        """Return what reading a partition would give, without reading it."""
         wanted = fetched.wanted
         try:
             topic = self._topic(fetched)
@@ -123,13 +123,13 @@ class FetchReader:
                 return Look(partition, 0, True)
             self._check_offset(partition, wanted)
         except BrokerResponseError:
-            return Look(None, 0, True)  # the answer tells which
+            return Look(None, 0, True)  # the response contains the error
         below = partition.last_stable_offset if self._committed else None
         available = partition.log.available_bytes(wanted.fetch_offset, below)
         return Look(partition, min(available, max(wanted.partition_max_bytes, 1)), False)
 
     def read(self, fetched: SessionPartition) -> tuple[PartitionData, Partition | None]:
-        """A partition's part of the answer, and the partition unless it was refused."""
+        """Return a partition's part of the response, and the partition if there is no error."""
         wanted = fetched.wanted
         try:
             topic = self._topic(fetched)
@@ -173,10 +173,10 @@ class FetchReader:
             data.diverging_epoch = diverging
         return data
 
-    # Which partition it is, and whether it may be read
+    # Checks
 
     def _topic(self, fetched: SessionPartition) -> Topic:
-        """The topic of a partition, if the metadata knows both and the client may read it."""
+        """Return the topic of a partition, if both exist and the client may read it."""
         state = self._context.state
         name, key = fetched.name, fetched.key[0]
         if name is None and isinstance(key, UUID) and key in state.topics_by_id:
@@ -201,7 +201,7 @@ class FetchReader:
         return topic
 
     def _is_struck(self, fetched: SessionPartition) -> bool:
-        """Whether a fault puts an error on a partition."""
+        """Return True if a fault injects an error for a partition."""
         try:
             self._context.check(fetched.name, fetched.key[1])
         except BrokerResponseError:
@@ -209,7 +209,7 @@ class FetchReader:
         return False
 
     def _replica(self, topic: Topic, fetched: SessionPartition) -> Partition:
-        """The partition, if this broker has a replica of it."""
+        """Return the partition, if this broker has a replica of it."""
         if self._struck:
             self._context.check(topic.name, fetched.key[1])
         partition = topic.partitions[fetched.key[1]]
@@ -247,7 +247,7 @@ class FetchReader:
     def _diverging_epoch(
         self, partition: Partition, wanted: FetchPartition
     ) -> EpochEndOffset | None:
-        """Where the client's history leaves this log's, if it does (KIP-595)."""
+        """Return where the client's log diverges from this one, or None (KIP-595)."""
         if wanted.last_fetched_epoch < 0:
             return None
         log = partition.log
@@ -262,7 +262,7 @@ class FetchReader:
         return EpochEndOffset(epoch=epoch, end_offset=end)
 
     def _preferred_replica(self, partition: Partition, wanted: FetchPartition) -> int:
-        """A replica in the client's rack that is in sync, unless the leader is there; or -1."""
+        """Return an in-sync replica in the client's rack; -1 if there is none but the leader."""
         node_id = self._context.node_id
         if not self._rack or partition.leader != node_id:
             return -1
@@ -277,7 +277,7 @@ class FetchReader:
             for replica in partition.isr
             if nodes[replica].alive and nodes[replica].rack == self._rack
         ]
-        return max(near, default=-1)  # all have caught up alike, so the id decides
+        return max(near, default=-1)  # all are equally up to date, so the id decides
 
     # The records
 
@@ -303,11 +303,11 @@ class FetchReader:
     def _aborted(
         self, partition: Partition, offset: int, size: int, max_bytes: int
     ) -> list[AbortedTransaction] | None:
-        """The aborted transactions that what was read touches; None as it happens in Kafka."""
+        """Return the aborted transactions in the read range; None in the same cases as Kafka."""
         if offset >= partition.last_stable_offset:
             return []
         if not size and max_bytes:
-            return None  # there is a batch, but it did not fit
+            return None  # a batch exists, but does not fit
         end = partition.log.upper_bound(offset, size)
         found = partition.aborted_between(offset, end)
         return [AbortedTransaction(producer_id, first) for producer_id, first in found]
@@ -316,7 +316,7 @@ class FetchReader:
 def _refused(
     index: int, error: BrokerResponseError, aborted: list[AbortedTransaction] | None
 ) -> PartitionData:
-    """`aborted` is empty or null as it happens to be in Kafka."""
+    """Return an error response; `aborted` is empty or null in the same cases as in Kafka."""
     return PartitionData(
         partition_index=index,
         error_code=error.errno,

@@ -1,15 +1,15 @@
-"""Transactions: what clients ask of their coordinator. No I/O.
+"""The transaction coordinator. No I/O.
 
 - `transaction`: one transactional id: its producer, its state, its partitions;
-- `ending`: what EndTxn does in each state;
-- `coordinator`: all of them, their timeouts and their expiry;
+- `ending`: the effect of EndTxn in each state;
+- `transaction_coordinator`: all transactional ids, their timeouts and their expiry;
 - `marking`: writes the markers that end a transaction;
-- `offsets`: what transactions write into `__consumer_offsets`;
-- `verification`: what the coordinator is asked before a transactional batch is appended.
+- `offsets_topic`: the transactions' writes to `__consumer_offsets`;
+- `verification`: checks with the coordinator before a transactional batch is appended.
 
-What a partition's log knows of transactions is in `testing.producers`,
-`testing.open_transactions` and `testing.markers`.
+The transaction state of a partition's log is in `log.producer_state`, `log.open_transactions` and
+`log.control_batches`.
 
 Source: KIP-98, KIP-360 (epoch bumps), KIP-447 (fencing by the group), KIP-890 (verification, and
-an epoch for each transaction).
+an epoch per transaction).
 """

@@ -1,8 +1,7 @@
-"""What EndTxn does in each state: end the transaction, nothing, or refuse it.
+"""The effect of EndTxn in each state: end the transaction, do nothing, or raise an error.
 
-Two tables: a producer of old keeps its epoch from one transaction to the next, one that speaks
-EndTxn v5 gets a new one at each end (KIP-890, part 2), so that a repeated request can be told from
-the next one.
+Two tables: an old producer keeps its epoch across transactions, while one with EndTxn v5 gets a new
+epoch with each (KIP-890, part 2), which distinguishes a repeated request from the next one.
 """
 
 from typing import Final
@@ -23,24 +22,24 @@ from aiokafka_lite.testing.transactions.transaction import (
 
 __all__ = ["must_end"]
 
-LARGEST_TOLD: Final = LARGEST_EPOCH - 1  # no producer is ever told the largest epoch
+LARGEST_TOLD: Final = LARGEST_EPOCH - 1  # the largest epoch is never assigned to a producer
 
 
 def must_end(
     transaction: Transaction, producer: ProducerIdentity, *, committed: bool, bumps: bool
 ) -> bool:
-    """Whether a producer's request ends the transaction; False: it has ended that way before.
+    """Return True if a request ends the transaction, False if it has already ended that way.
 
     Args:
-        transaction: As it stands.
-        producer: Who asks.
-        committed: How it shall end.
-        bumps: By EndTxn v5 or later, which ends in a new epoch.
+        transaction: The current state.
+        producer: The requesting producer.
+        committed: True to commit, False to abort.
+        bumps: True for EndTxn v5 or later, which ends in a new epoch.
 
     Raises:
         InvalidProducerIdMapping: The id belongs to another producer.
-        ProducerFenced: Another epoch is in force.
-        ConcurrentTransactions: It is ending that way already.
+        ProducerFenced: Another epoch is current.
+        ConcurrentTransactions: It is already ending that way.
         InvalidTxnState: It cannot end that way.
     """
     if bumps:
@@ -78,7 +77,7 @@ def _must_end_with_bump(
     if state.is_over and repeated and state is _complete(committed=committed):
         return False
     if not state.is_ending and not repeated and not committed:
-        return True  # the producer may not know whether anything of its transaction arrived
+        return True  # the producer may not know whether any of its requests arrived
     raise _refusal(transaction, committed=committed)
 
 

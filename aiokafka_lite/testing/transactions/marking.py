@@ -1,4 +1,4 @@
-"""Writes the markers that end a transaction, now or as soon as its partitions can take them.
+"""Writes the markers that end a transaction, immediately or when its partitions accept them.
 
 Source: Kafka's `TransactionMarkerChannelManager`.
 """
@@ -32,8 +32,8 @@ __all__ = ["Marking"]
 
 KIND: Final = "coordinator-epoch"  # in the journal
 NO_LEADER: Final = -1
-# As on a real broker, a marker that another coordinator has fenced leaves the transaction ending
-# until yet another broker coordinates it.
+# As on a real broker, if another coordinator has fenced a marker, the transaction stays in its
+# ending state until the next change of coordinator.
 _NOT_NOW: Final = (
     *(NotEnoughReplicasError, KafkaStorageError),
     *(InvalidProducerEpoch, TransactionCoordinatorFenced),
@@ -44,10 +44,10 @@ class Marking:
     """Writes markers into partitions.
 
     Args:
-        clock: The time.
-        journal: Remembers the coordinator epochs, as partitions fence markers of lower ones.
-        coordinators: Who coordinates: another broker does so in another coordinator epoch.
-        partition_of: A partition by topic and number; None if there is none.
+        clock: The clock.
+        journal: Stores the coordinator epochs, because partitions fence markers with lower ones.
+        coordinators: The coordinators; each change of broker starts a new coordinator epoch.
+        partition_of: Returns a partition by topic and number, or None.
         offsets: The partitions of `__consumer_offsets`.
     """
 
@@ -65,15 +65,15 @@ class Marking:
         self._partition_of = partition_of
         self._offsets = offsets
         self._waiting: dict[str, _Once] = {}  # by transactional id
-        # slot -> (node id, coordinator epoch); after a restart everybody takes over anew
+        # slot -> (node id, coordinator epoch); a restart starts new epochs
         self._epochs: dict[int, tuple[int, int]] = {
             int(slot): (NO_LEADER, int(value["epoch"])) for (slot,), value in journal.entries(KIND)
         }
 
     def mark(self, transaction: Transaction, on_done: Callable[[], None]) -> None:
-        """Write the markers that are missing; the last one calls `on_done`, perhaps later.
+        """Write the missing markers; the last one calls `on_done`, possibly later.
 
-        Who asks again takes the place of who waits: each marker is written once.
+        A second call replaces a waiting one, so each marker is written once.
         """
         waiting = self._waiting.pop(transaction.transactional_id, None)
         if waiting is not None:
@@ -94,7 +94,7 @@ class Marking:
     def _is_marked(
         self, transaction: Transaction, marker: EndMarker, key: TopicPartitionKey
     ) -> bool:
-        """Write one marker; False: not now."""
+        """Write one marker; return False if it is not possible now."""
         topic, index = key
         now_ms = self._clock.now_ms()
         version = 2 if transaction.bumps_epoch else 0
@@ -117,9 +117,9 @@ class Marking:
         return Watchers() if partition is None else partition.watchers
 
     def coordinator_epoch(self, transactional_id: str) -> int:
-        """Grows with each broker that takes the id over, as the epoch of a partition's leader.
+        """Return the coordinator epoch, which grows with each change of the coordinating broker.
 
-        It is counted from the first question on.
+        It counts from the first call on.
         """
         slot = slot_of(transactional_id)
         before, epoch = self._epochs.get(slot, (NO_LEADER, -1))
@@ -135,7 +135,7 @@ class Marking:
 
 
 class _Once:
-    """Calls back at the first change of any of several things."""
+    """Calls back once, at the first change of any of several objects."""
 
     def __init__(self, watched: Iterable[Watchers], callback: Callable[[], None]) -> None:
         self._watched = list(watched)
@@ -144,12 +144,12 @@ class _Once:
             watchers.add(self._on_change)
 
     def cancel(self) -> bool:
-        """Call back no more; False if that was so already."""
+        """Cancel the callback; return False if it was called or cancelled before."""
         watched, self._watched = self._watched, []
         for watchers in watched:
             watchers.remove(self._on_change)
         return bool(watched)
 
     def _on_change(self) -> None:
-        if self.cancel():  # the round of notices that called before may still call again
+        if self.cancel():  # the same round of notifications may call twice
             self._callback()

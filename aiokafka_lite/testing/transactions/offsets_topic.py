@@ -1,7 +1,7 @@
-"""What transactions write into `__consumer_offsets`: the offsets of groups.
+"""The transactions' writes to `__consumer_offsets`: the offsets of groups.
 
-The topic itself is not kept. Of each of its partitions only the producers are known, so that
-offsets are fenced and verified as records are; the offsets belong to the groups.
+The topic itself is not stored. Each of its partitions has only a producer state, so that offsets
+are fenced and verified like records. The groups store the offsets.
 """
 
 from collections import defaultdict
@@ -17,32 +17,32 @@ __all__ = ["OFFSETS_TOPIC", "EndOffsets", "OffsetSlots"]
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 EndOffsets: TypeAlias = Callable[[int, int, bool], None]
-"""Told (partition of `__consumer_offsets`, producer id, committed?) of each marker there."""
+"""Called with (partition of `__consumer_offsets`, producer id, committed) for each marker there."""
 
 MAGIC: Final = 2
 
 
 class OffsetSlots:
-    """The partitions of `__consumer_offsets` by number.
+    """The partitions of `__consumer_offsets`, by number.
 
     Args:
-        end_offsets: Puts a producer's offsets in force, or forgets them.
+        end_offsets: Commits or discards a producer's pending offsets.
     """
 
     def __init__(self, end_offsets: EndOffsets) -> None:
         self._end_offsets = end_offsets
         self._tables: defaultdict[int, ProducerTable] = defaultdict(ProducerTable)
-        self._appended = 0  # stands for all offsets in the partitions
+        self._appended = 0  # used as the offset in every partition
 
     def needs_verification(self, slot: int, producer: ProducerIdentity, *, adds: bool) -> bool:
-        """See `ProducerTable`; `adds`: the commit itself makes it part of the transaction."""
+        """See `ProducerTable`; `adds`: the commit itself adds the group to the transaction."""
         return self._tables[slot].needs_verification(_header(producer, 0), bumps_epoch=adds)
 
     def append(self, slot: int, producer: ProducerIdentity, now_ms: int, *, verified: bool) -> None:
-        """A transaction commits offsets of a group of that partition.
+        """Record that a transaction commits offsets of a group in this partition.
 
         Raises:
-            InvalidProducerEpoch, InvalidTxnState: It may not; see `ProducerTable.check`.
+            InvalidProducerEpoch, InvalidTxnState: See `ProducerTable.check`.
         """
         header = _header(producer, now_ms)
         self._tables[slot].check(header, verified=verified)
@@ -57,10 +57,10 @@ class OffsetSlots:
         transaction_version: int,
         now_ms: int,
     ) -> None:
-        """A transaction ended: its offsets are in force now, or forgotten.
+        """Complete a transaction: commit or discard its offsets.
 
         Raises:
-            InvalidProducerEpoch, TransactionCoordinatorFenced: The marker comes too late.
+            InvalidProducerEpoch, TransactionCoordinatorFenced: A newer epoch has written already.
         """
         table = self._tables[slot]
         table.check_marker(*producer, marker.coordinator_epoch, transaction_version)
@@ -70,7 +70,7 @@ class OffsetSlots:
 
 
 def _header(producer: ProducerIdentity, now_ms: int) -> BatchHeader:
-    """Of a batch of offsets: they have no sequence."""
+    """Return the header of a batch of offsets, which has no sequence."""
     return BatchHeader(
         base_offset=0,
         batch_length=0,

@@ -1,4 +1,4 @@
-"""Producer ids, each given once in the life of a cluster."""
+"""Producer ids, each assigned once in the life of a cluster."""
 
 from typing import Final
 
@@ -7,14 +7,14 @@ from aiokafka_lite.testing.storage.journal import Journal
 __all__ = ["ProducerIds"]
 
 KIND: Final = "producer-id"  # in the journal
-BLOCK: Final = 1000  # ids that are noted at once, so that not every one is written down
+BLOCK: Final = 1000  # ids per journal entry, so that not every id is stored
 
 
 class ProducerIds:
-    """Counts from 0; after a restart it goes on with the next block, as Kafka's brokers do.
+    """Assigns ids from 0 on; continues with the next block after a restart, as in Kafka.
 
     Args:
-        journal: Remembers which blocks were begun.
+        journal: Stores the blocks in use.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -22,7 +22,7 @@ class ProducerIds:
         self._next = max((int(value["end"]) for _, value in journal.entries(KIND)), default=0)
 
     def take(self) -> int:
-        """An id that no producer has had."""
+        """Return an unused id."""
         producer_id = self._next
         self._next += 1
         if producer_id % BLOCK == 0:

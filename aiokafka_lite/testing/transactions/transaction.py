@@ -1,8 +1,8 @@
 """One transactional id: its producer, its state, and the partitions of its open transaction.
 
-Only what one id goes through is here; who may ask for it is the coordinator's to check.
+This module contains only the state changes of one id; the coordinator checks the requests.
 
-Source: Kafka's `TransactionMetadata`; a change is not pending here, as it is stored at once.
+Source: Kafka's `TransactionMetadata`; changes are stored immediately, so none is pending.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 TopicPartitionKey: TypeAlias = tuple[str, int]
-"""(topic, partition); a group is its partition of `__consumer_offsets`."""
+"""(topic, partition); for a group, its partition of `__consumer_offsets`."""
 
 NO_EPOCH: Final = -1
 NO_TIME: Final = -1
@@ -30,14 +30,14 @@ LARGEST_EPOCH: Final = 0x7FFF
 
 
 class ProducerIdentity(NamedTuple):
-    """What a producer writes under."""
+    """A producer id and epoch."""
 
     producer_id: int
     epoch: int
 
     @property
     def is_exhausted(self) -> bool:
-        """No epoch is left to give: the largest is kept to fence the producer with."""
+        """True if no epoch is left; the largest one is reserved for fencing the producer."""
         return self.epoch >= LARGEST_EPOCH - 1
 
 
@@ -45,7 +45,7 @@ NO_PRODUCER: Final = ProducerIdentity(-1, NO_EPOCH)
 
 
 class TransactionState(StrEnum):
-    """As Kafka names them."""
+    """The states of a transactional id, by Kafka's names."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -53,17 +53,17 @@ class TransactionState(StrEnum):
     PREPARE_ABORT = "PrepareAbort"
     COMPLETE_COMMIT = "CompleteCommit"
     COMPLETE_ABORT = "CompleteAbort"
-    DEAD = "Dead"  # never seen: an expired id is forgotten at once
-    PREPARE_EPOCH_FENCE = "PrepareEpochFence"  # never seen: the abort follows at once
+    DEAD = "Dead"  # never visible: an expired id is removed immediately
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"  # never visible: the abort follows immediately
 
     @property
     def is_ending(self) -> bool:
-        """Decided, but not every partition has its marker."""
+        """True if the outcome is decided but not every partition has its marker."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
     def is_over(self) -> bool:
-        """Every partition has its marker."""
+        """True if every partition has its marker."""
         return self in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
 
@@ -71,19 +71,19 @@ class Transaction:
     """The state of one transactional id.
 
     Attributes:
-        transactional_id: Its name.
-        producer: The identity in force.
-        last_epoch: The epoch before, of a producer that may repeat its request; -1 of none.
-        previous_producer_id: In force before the last change; -1 at first.
-        next_producer_id: Takes over when the transaction has ended; -1 for none.
-        timeout_ms: How long a transaction may stay open.
-        state: Where it stands.
-        partitions: Those of the open transaction.
-        unmarked: Those that wait for the marker that ends it.
-        start_ms: When the transaction began; -1 before the first.
-        update_ms: When the id was last used.
-        bumps_epoch: The transaction ends in a new epoch (KIP-890, part 2).
-        timer: Aborts the open transaction.
+        transactional_id: The transactional id.
+        producer: The current producer.
+        last_epoch: The previous epoch of a producer that may repeat its request; -1 if none.
+        previous_producer_id: The producer id before the last change; -1 at first.
+        next_producer_id: The producer id after the transaction; -1 if it stays the same.
+        timeout_ms: The transaction timeout.
+        state: The current state.
+        partitions: The partitions of the open transaction.
+        unmarked: The partitions without the marker that ends it.
+        start_ms: Start of the transaction; -1 before the first one.
+        update_ms: Time of the last use.
+        bumps_epoch: True if the transaction ends in a new epoch (KIP-890, part 2).
+        timer: Aborts the open transaction at its timeout.
     """
 
     __slots__ = (
@@ -120,28 +120,28 @@ class Transaction:
     # Its producer
 
     def initialize(self, timeout_ms: int, last_epoch: int, now_ms: int) -> None:
-        """Begin anew in the next epoch, after which the old one is fenced.
+        """Start with the next epoch, which fences the old one.
 
         Args:
-            timeout_ms: Of its transactions from now on.
-            last_epoch: The old epoch, if its producer itself asked; -1 if another did.
-            now_ms: The time.
+            timeout_ms: The timeout of later transactions.
+            last_epoch: The old epoch if its own producer sent the request, else -1.
+            now_ms: The current time.
         """
         self._become(ProducerIdentity(self.producer.producer_id, self.producer.epoch + 1))
         self._begin(timeout_ms, last_epoch, now_ms)
 
     def rotate(self, producer_id: int, timeout_ms: int, last_epoch: int, now_ms: int) -> None:
-        """Begin anew with another producer id, as no epoch of the old one is left."""
+        """Start with another producer id, because the old one has no epochs left."""
         self._become(ProducerIdentity(producer_id, 0))
         self._begin(timeout_ms, last_epoch, now_ms)
 
     def refresh(self, timeout_ms: int, now_ms: int) -> None:
-        """Its producer asked again, as it did not see the answer: nothing is bumped."""
+        """Handle a repeated request of the producer, which missed the response: keep the epoch."""
         self._become(self.producer)
         self._begin(timeout_ms, self.last_epoch, now_ms)
 
     def fence(self) -> None:
-        """Take the epoch from its producer before the abort, as before KIP-890's second part."""
+        """Bump the epoch before an abort, to fence the producer (before KIP-890, part 2)."""
         producer_id, epoch = self.producer
         self.producer = ProducerIdentity(producer_id, min(epoch + 1, LARGEST_EPOCH))
         self.last_epoch = NO_EPOCH
@@ -149,7 +149,7 @@ class Transaction:
     # Its transaction
 
     def add(self, partitions: Iterable[TopicPartitionKey], now_ms: int) -> None:
-        """Partitions become part of the transaction, which begins if none is open."""
+        """Add partitions to the transaction; begin one if none is open."""
         self._become(self.producer)
         if self.state is not TransactionState.ONGOING:
             self.start_ms = now_ms
@@ -158,13 +158,13 @@ class Transaction:
         self.update_ms = now_ms
 
     def prepare(self, now_ms: int, *, committed: bool, bumps: bool, next_producer_id: int) -> None:
-        """The transaction is decided; markers follow.
+        """Decide the outcome of the transaction; markers follow.
 
         Args:
-            now_ms: The time.
-            committed: How it ends.
-            bumps: In a new epoch (KIP-890, part 2), which the markers carry.
-            next_producer_id: Takes over afterwards, if no epoch is left; -1 for none.
+            now_ms: The current time.
+            committed: True to commit, False to abort.
+            bumps: True to end in a new epoch (KIP-890, part 2), which the markers contain.
+            next_producer_id: The next producer id if no epochs are left, else -1.
         """
         producer_id, epoch = self.producer
         self._become(self.producer)
@@ -172,7 +172,7 @@ class Transaction:
             self.producer = ProducerIdentity(producer_id, min(epoch + 1, LARGEST_EPOCH))
             self.last_epoch = epoch
         if self.state is not TransactionState.ONGOING:
-            self.start_ms = now_ms  # an abort without a transaction is one all the same
+            self.start_ms = now_ms  # an abort without a transaction counts as one
         self.state = (
             TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
         )
@@ -182,7 +182,7 @@ class Transaction:
         self.unmarked = set(self.partitions)
 
     def complete(self, now_ms: int) -> None:
-        """Every partition has its marker."""
+        """Complete the transaction: every partition has its marker."""
         self._become(self.producer)
         if self.bumps_epoch and self.next_producer_id >= 0:
             self.producer = ProducerIdentity(self.next_producer_id, 0)
@@ -200,7 +200,7 @@ class Transaction:
             self.timer = None
 
     def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Nothing is open, and nobody has used the id for long."""
+        """Return True if no transaction is open and the id has not been used for long."""
         idle = self.state is TransactionState.EMPTY or self.state.is_over
         return idle and now_ms - self.update_ms >= expiration_ms
 
@@ -210,7 +210,7 @@ class Transaction:
     # The journal
 
     def to_json(self) -> dict[str, Any]:
-        """What outlives a restart."""
+        """Return the persistent state."""
         return {
             "producer": list(self.producer),
             "last_epoch": self.last_epoch,
@@ -226,7 +226,7 @@ class Transaction:
 
     @classmethod
     def from_json(cls, transactional_id: str, value: Mapping[str, Any]) -> Self:
-        """The transaction that was noted; one that was ending marks all its partitions again."""
+        """Restore the stored state; a transaction that was ending marks all partitions again."""
         transaction = cls(transactional_id, -1, value["timeout_ms"])
         transaction.producer = ProducerIdentity(*value["producer"])
         transaction.state = TransactionState(value["state"])
@@ -240,7 +240,7 @@ class Transaction:
             transaction.unmarked = set(transaction.partitions)
         return transaction
 
-    # Inside
+    # Internals
 
     def _become(self, producer: ProducerIdentity) -> None:
         self.previous_producer_id = self.producer.producer_id

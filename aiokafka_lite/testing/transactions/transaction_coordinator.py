@@ -1,8 +1,8 @@
-"""Every transactional id of the cluster, and what clients ask of their coordinator.
+"""The transactional ids of the cluster, and the coordinator's requests.
 
-A request is decided at once and its outcome stored at once, so that no transition is ever pending.
-Markers too are written at once, as far as partitions have a leader; a transaction whose partitions
-have none is found in PrepareCommit or PrepareAbort until they have.
+A request is decided and its outcome stored immediately, so that no transition is pending. Markers
+are also written immediately if the partitions have leaders; otherwise the transaction stays in
+PrepareCommit or PrepareAbort until they do.
 
 Source: Kafka's `TransactionCoordinator` and `TransactionStateManager`.
 """
@@ -48,18 +48,18 @@ class Transactions:
     """All transactional ids, whichever broker coordinates them.
 
     Args:
-        clock: The time, and the timers that abort what stays open too long.
-        journal: Remembers over a restart.
-        coordinators: Who coordinates what.
-        config: The value of a broker configuration that is a number.
-        version: The finalized `transaction.version`.
-        partition_of: A partition by topic and number; None if there is none.
-        partitions: Every partition.
-        end_offsets: Told of each marker in `__consumer_offsets`.
+        clock: The clock, with the timers that abort transactions at their timeout.
+        journal: Stores the state across restarts.
+        coordinators: The coordinators of transactional ids.
+        config: Returns the value of an integer broker configuration.
+        version: Returns the finalized `transaction.version`.
+        partition_of: Returns a partition by topic and number, or None.
+        partitions: Returns every partition.
+        end_offsets: Called for each marker in `__consumer_offsets`.
 
     Attributes:
-        producer_ids: Gives new ones.
-        offsets: What transactions write into `__consumer_offsets`.
+        producer_ids: Assigns producer ids.
+        offsets: The transactions' writes to `__consumer_offsets`.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Transactions:
         coordinators.watchers.add(self._on_coordinators_moved)
 
     def resume(self) -> None:
-        """Go on with what was open when the cluster stopped: its timers run, its markers follow."""
+        """Resume the transactions of the stopped cluster: start timers, write missing markers."""
         for transaction in list(self._transactions.values()):
             if transaction.state is TransactionState.ONGOING:
                 self._watch_timeout(transaction)
@@ -96,7 +96,7 @@ class Transactions:
                 self._mark(transaction)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """The state of an id; None if there is none, or if it expired."""
+        """Return the state of an id, or None if it does not exist or has expired."""
         transaction = self._transactions.get(transactional_id)
         if transaction is None:
             return None
@@ -108,26 +108,27 @@ class Transactions:
         return transaction
 
     def all(self) -> Iterable[Transaction]:
-        """Every id that has not expired."""
+        """Return every id that has not expired."""
         found = (self.get(transactional_id) for transactional_id in list(self._transactions))
         return [transaction for transaction in found if transaction is not None]
 
     def expire_producer_id(self, producer_id: int) -> None:
-        """Let every partition forget a producer, as after `producer.id.expiration.ms`.
+        """Expire a producer in every partition, as after `producer.id.expiration.ms`.
 
-        Its transactional id, if it has one, stays; so do transactions that are open.
+        Its transactional id and open transactions stay.
         """
         for partition in self._partitions():
             partition.producers.forget(producer_id)
 
-    # What producers ask
+    # Requests of producers
 
     def check_init(self, transactional_id: str, timeout_ms: int) -> None:
-        """Refuse what no coordinator takes.
+        """Check an InitProducerId request.
 
         Raises:
             InvalidRequestError: The id is empty.
-            InvalidTransactionTimeout: Not positive, or above `transaction.max.timeout.ms`.
+            InvalidTransactionTimeout: The timeout is not positive, or above
+                `transaction.max.timeout.ms`.
         """
         if not transactional_id:
             raise InvalidRequestError("the transactional id must not be empty")
@@ -137,22 +138,23 @@ class Transactions:
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdentity = NO_PRODUCER
     ) -> ProducerIdentity:
-        """Give a producer its identity, and fence whoever had the transactional id before.
+        """Assign a producer id and epoch, and fence the previous producer.
 
         Args:
-            transactional_id: The producer's name, checked before.
-            timeout_ms: After which its transactions are aborted, checked before.
-            expected: What it had until now, if it goes on after an error (KIP-360).
+            transactional_id: A checked transactional id.
+            timeout_ms: A checked transaction timeout.
+            expected: The current id and epoch of a producer that continues after an error
+                (KIP-360).
 
         Raises:
-            ProducerFenced: `expected` is over.
-            ConcurrentTransactions: A transaction is open or ending; it is aborted, ask again.
+            ProducerFenced: `expected` is no longer current.
+            ConcurrentTransactions: A transaction is open or ending; it is aborted, then retry.
         """
         transaction = self.get(transactional_id)
         if transaction is None:
             transaction = Transaction(transactional_id, self.producer_ids.take(), timeout_ms)
             self._transactions[transactional_id] = transaction
-            self._marking.coordinator_epoch(transactional_id)  # counts from here on
+            self._marking.coordinator_epoch(transactional_id)  # starts to count here
         elif not _may_go_on(transaction, expected):
             raise ProducerFenced(f"{expected} is not the current producer of {transactional_id!r}")
         elif transaction.state.is_ending:
@@ -172,13 +174,13 @@ class Transactions:
         producer: ProducerIdentity,
         partitions: Collection[TopicPartitionKey],
     ) -> None:
-        """Make partitions part of a transaction, which begins if none is open.
+        """Add partitions to a transaction; begin one if none is open.
 
         Raises:
             InvalidRequestError: The id is empty.
-            InvalidProducerIdMapping: It is unknown, or another producer's.
-            ProducerFenced: Another epoch is in force.
-            ConcurrentTransactions: The transaction before is still ending.
+            InvalidProducerIdMapping: It is unknown, or belongs to another producer.
+            ProducerFenced: Another epoch is current.
+            ConcurrentTransactions: The previous transaction is still ending.
         """
         transaction = self._checked(transactional_id, producer)
         is_open = transaction.state is TransactionState.ONGOING
@@ -192,12 +194,12 @@ class Transactions:
     def check_partition(
         self, transactional_id: str, producer: ProducerIdentity, partition: TopicPartitionKey
     ) -> None:
-        """Refuse what a producer writes outside of its transaction (KIP-890, part 1).
+        """Check that a partition is part of a producer's transaction (KIP-890, part 1).
 
         Raises:
-            TransactionAbortableError: The partition is not part of the transaction.
+            TransactionAbortableError: It is not.
             InvalidRequestError, InvalidProducerIdMapping, ProducerFenced, ConcurrentTransactions:
-                as for `add_partitions`.
+                See `add_partitions`.
         """
         transaction = self._checked(transactional_id, producer)
         if partition not in transaction.partitions:
@@ -208,16 +210,16 @@ class Transactions:
     def end(
         self, transactional_id: str, producer: ProducerIdentity, *, committed: bool, bumps: bool
     ) -> ProducerIdentity:
-        """Commit or abort.
+        """Commit or abort a transaction.
 
         Args:
-            transactional_id: The producer's name.
-            producer: Who asks.
-            committed: True to commit.
-            bumps: By EndTxn v5 or later, which ends in a new epoch.
+            transactional_id: The transactional id.
+            producer: The requesting producer.
+            committed: True to commit, False to abort.
+            bumps: True for EndTxn v5 or later, which ends in a new epoch.
 
         Returns:
-            The identity to go on with; `NO_PRODUCER` if it stays the same.
+            The producer's next id and epoch; `NO_PRODUCER` if they stay the same.
 
         Raises:
             InvalidRequestError: The id is empty.
@@ -229,11 +231,11 @@ class Transactions:
             self._decide(transaction, committed=committed, bumps=bumps)
         if not bumps:
             return NO_PRODUCER
-        if transaction.next_producer_id >= 0:  # its markers wait, but it is told already
+        if transaction.next_producer_id >= 0:  # returned although its markers still wait
             return ProducerIdentity(transaction.next_producer_id, 0)
         return transaction.producer
 
-    # Inside
+    # Internals
 
     def _known(self, transactional_id: str) -> Transaction:
         if not transactional_id:
@@ -244,7 +246,7 @@ class Transactions:
         return transaction
 
     def _checked(self, transactional_id: str, producer: ProducerIdentity) -> Transaction:
-        """The transaction that its producer may write in."""
+        """Return the transaction to which its producer may add."""
         transaction = self._known(transactional_id)
         if transaction.producer.producer_id != producer.producer_id:
             raise InvalidProducerIdMapping(f"{producer} does not own {transactional_id!r}")
@@ -255,7 +257,7 @@ class Transactions:
         return transaction
 
     def _renew(self, transaction: Transaction, timeout_ms: int, expected: ProducerIdentity) -> None:
-        """Give a transactional id without an open transaction its next epoch or producer id."""
+        """Assign the next epoch or producer id, when no transaction is open."""
         now_ms, current = self._clock.now_ms(), transaction.producer
         is_expected = expected.epoch in (NO_EPOCH, current.epoch)
         last_epoch = NO_EPOCH if expected == NO_PRODUCER else current.epoch
@@ -269,7 +271,7 @@ class Transactions:
             raise ProducerFenced(f"{expected} is fenced by {current}")
 
     def _abort(self, transaction: Transaction) -> None:
-        """Abort what its producer did not end, so that it cannot go on with it."""
+        """Abort the open transaction, so that its producer cannot continue it."""
         bumps = self._version() >= EPOCH_BUMPS_SINCE
         if not bumps:
             transaction.fence()
@@ -288,7 +290,7 @@ class Transactions:
         self._mark(transaction)
 
     def _on_coordinators_moved(self) -> None:
-        """A new coordinator sends the markers that are missing once more."""
+        """Write the missing markers again after a change of coordinators."""
         for transaction in list(self._transactions.values()):
             if transaction.state.is_ending:
                 self._mark(transaction)
@@ -317,7 +319,7 @@ class Transactions:
 
 
 def _may_go_on(transaction: Transaction, expected: ProducerIdentity) -> bool:
-    """Whether it is the producer of now, or one that did not see that it got a new id."""
+    """Return True for the current producer, or one that missed the response with its new id."""
     return (
         expected == NO_PRODUCER
         or transaction.producer.epoch == NO_EPOCH

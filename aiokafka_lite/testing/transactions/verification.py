@@ -1,8 +1,8 @@
-"""Asks the coordinator whether transactional batches may be appended (KIP-890).
+"""Verifies with the coordinator that transactional batches may be appended (KIP-890).
 
-The broker that leads a partition does so before the first batch of each transaction there. An old
-producer has told the coordinator of the partition (AddPartitionsToTxn), which is verified; of a
-newer one the batch itself makes the partition part of the transaction.
+A partition's leader does this before the first batch of each transaction. For an old producer, it
+verifies that AddPartitionsToTxn has added the partition; for a newer one, the batch itself adds the
+partition to the transaction.
 
 Source: Kafka's `ReplicaManager.handleProduceAppend` and `AddPartitionsToTxnManager`.
 """
@@ -29,11 +29,11 @@ VERIFICATION: Final = "transaction.partition.verification.enable"
 
 
 class Asker(Enum):
-    """What the client of a request knows."""
+    """The kind of client that sent a request."""
 
-    OLD = auto()  # it adds partitions before, and knows no error that can be aborted from
-    KNOWS_ABORTABLE = auto()  # it adds partitions before
-    ADDS_BY_WRITING = auto()  # it has an epoch for each transaction
+    OLD = auto()  # adds partitions first, does not know TRANSACTION_ABORTABLE
+    KNOWS_ABORTABLE = auto()  # adds partitions first
+    ADDS_BY_WRITING = auto()  # has an epoch per transaction
 
 
 def verify(
@@ -45,16 +45,16 @@ def verify(
     *,
     enabled: bool = True,
 ) -> dict[TopicPartitionKey, BrokerResponseError | None]:
-    """What the coordinator says to each partition; None: it is part of the transaction.
+    """Return the coordinator's error for each partition, or None if it is in the transaction.
 
     Args:
-        transactions: The coordinator's.
-        transactional_id: Of the producer.
-        producer: What it writes under.
-        partitions: Those that it has not written to in this transaction.
-        asker: What its client knows.
-        enabled: `transaction.partition.verification.enable`; without, old producers are
-            believed, and a batch that comes after the end leaves a transaction that hangs.
+        transactions: The coordinator's transactions.
+        transactional_id: The producer's transactional id.
+        producer: The producer's id and epoch.
+        partitions: The partitions to which it has not written in this transaction.
+        asker: The kind of client.
+        enabled: `transaction.partition.verification.enable`; if False, old producers are not
+            verified, and a batch after the end leaves a hanging transaction.
     """
     if asker is not Asker.ADDS_BY_WRITING:
         if not enabled:
@@ -85,12 +85,12 @@ def _verify_one(
 
 
 def _for_client(error: BrokerResponseError, asker: Asker) -> BrokerResponseError:
-    """The coordinator's error as one that a client expects of what it asked."""
+    """Convert the coordinator's error to one that the client expects."""
     if isinstance(error, ProducerFenced):
         return InvalidProducerEpoch(str(error))
     if isinstance(error, TransactionAbortableError) and asker is Asker.OLD:
         return InvalidTxnState(str(error))
     if isinstance(error, ConcurrentTransactions) and asker is not Asker.ADDS_BY_WRITING:
-        # Old clients are sure to ask again after this one, and without looking for a new leader.
+        # Old clients retry after this error, without refreshing metadata.
         return NotEnoughReplicasError(f"the partition could not be verified: {error}")
     return error

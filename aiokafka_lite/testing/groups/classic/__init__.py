@@ -1,1 +1,1 @@
-"""Groups of the classic protocol, as a coordinator keeps them."""
+"""The coordinator side of groups with the classic protocol."""

@@ -1,13 +1,13 @@
-"""The course of a classic group's rebalances, and the time limits in them. No I/O.
+"""The rebalances of a classic group, and their timers. No I/O.
 
-PreparingRebalance, until every member has joined or the longest rebalance timeout is over;
-CompletingRebalance, until the leader has shared out; Stable. What has a time limit is a timer of
-the cluster's clock. Who may ask for what is in `classic`.
+PreparingRebalance lasts until every member has joined or the longest rebalance timeout expires,
+CompletingRebalance until the leader sends the assignment; then the group is Stable. Timers use the
+cluster's clock. `classic_group` checks the requests.
 
 Non-obvious, and as in Kafka:
-- a first member does not wait for all, but for `group.initial.rebalance.delay.ms`, prolonged by
-  each member who comes in that time; here that is 0 by default, so it is alone at first;
-- a rebalance that nobody joins is never completed: it is looked at again after another timeout.
+- the first member waits only for `group.initial.rebalance.delay.ms`, which each member that joins
+  in that time extends; here it is 0 by default, so the first member is alone at first;
+- a rebalance without members that join never completes: it is checked again after each timeout.
 """
 
 from aiokafka_lite.errors import RebalanceInProgressError, UnknownMemberIdError
@@ -31,19 +31,19 @@ __all__ = ["ClassicRebalance"]
 
 
 class ClassicRebalance(ClassicRoster):
-    """A group on its way from one generation to the next; owns the timers of that."""
+    """A group that moves from one generation to the next; owns the timers."""
 
     def __init__(self, group_id: str, offsets: GroupOffsets, environment: Environment) -> None:
         super().__init__(group_id, offsets, environment)
         self._join_deadline: Timer | None = None
         self._sync_deadline: Timer | None = None
-        self._member_came = False  # while the initial rebalance is delayed
+        self._member_came = False  # True if a member joined during the initial delay
         self._persisted = Snapshot.of(self)
 
     # The rebalance
 
     def _rebalance(self) -> None:
-        """Begin to rebalance, or go on with what has begun."""
+        """Start a rebalance, or continue the current one."""
         if self._state == PREPARING_REBALANCE:
             self._maybe_complete_join()
         else:
@@ -64,7 +64,7 @@ class ClassicRebalance(ClassicRoster):
             self._set_join_deadline(self.rebalance_timeout)
 
     def _delay_first(self, delay: float, remaining: float) -> None:
-        """Give the first members of a group time to come, as long as there come more."""
+        """Wait for the first members of a group, for as long as more of them join."""
 
         def look() -> None:
             if self._member_came and remaining:
@@ -81,7 +81,7 @@ class ClassicRebalance(ClassicRoster):
     def _maybe_complete_join(self) -> None:
         if (
             self._state == PREPARING_REBALANCE
-            and self._previous_state != EMPTY  # the delay has to end first
+            and self._previous_state != EMPTY  # the initial delay must end first
             and self.have_all_joined
         ):
             self._complete_join()
@@ -95,7 +95,7 @@ class ClassicRebalance(ClassicRoster):
             self._join_deadline = None
 
     def _complete_join(self) -> None:
-        """Begin the next generation with those who have joined, and the static ones."""
+        """Start the next generation with the members that have joined, and the static members."""
         self._cancel_join_deadline()
         self._member_came = False
         for late in [each for each in self.members.values() if each.joining is None]:
@@ -122,7 +122,7 @@ class ClassicRebalance(ClassicRoster):
         )
 
     def _joined(self, member: ClassicMember) -> JoinGroupResponse:
-        """What a member of this generation is told; only the leader needs to know the others."""
+        """Return the JoinGroup response; only that of the leader lists the other members."""
         leads = member.member_id == self.leader
         return JoinGroupResponse(
             generation_id=self.generation,
@@ -139,10 +139,10 @@ class ClassicRebalance(ClassicRoster):
             ],
         )
 
-    # Sharing out
+    # Assignments
 
     def _share_out(self, assignments: dict[str, bytes], error_code: int = 0) -> None:
-        """Give every member its share, or take it away, and answer those who wait for it."""
+        """Set or clear every member's assignment, and answer waiting SyncGroup requests."""
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             answer = SyncGroupResponse(error_code=error_code)
@@ -165,7 +165,7 @@ class ClassicRebalance(ClassicRoster):
             self._sync_deadline = None
 
     def _on_sync_deadline(self) -> None:
-        """Members who joined, but never asked for their share, hold the others up."""
+        """Remove members that joined but did not send SyncGroup, and rebalance."""
         self._sync_deadline = None
         if self.pending_syncs:
             for member_id in list(self.pending_syncs):
@@ -175,7 +175,7 @@ class ClassicRebalance(ClassicRoster):
     # Sessions
 
     def _expect(self, member: ClassicMember, timeout: float | None = None) -> None:
-        """Begin a member's session anew: from now on it may be silent for its timeout."""
+        """Restart a member's session timer."""
         if member.session is not None:
             member.session.cancel()
         member.session = self.environment.clock.call_later(
@@ -185,7 +185,7 @@ class ClassicRebalance(ClassicRoster):
 
     def _on_silent(self, member: ClassicMember) -> None:
         if member.is_excused:
-            return  # its session begins anew with the answer that it waits for
+            return  # the response that it waits for restarts its session
         self._drop(member)
         if self._state in (STABLE, COMPLETING_REBALANCE):
             self._prepare_rebalance()
@@ -200,7 +200,7 @@ class ClassicRebalance(ClassicRoster):
     # Answers
 
     def _drop(self, member: ClassicMember) -> None:
-        """Take a member out, and tell it if it still waits to join."""
+        """Remove a member, and answer its waiting JoinGroup."""
         self._answer_join(member, refused_join(UnknownMemberIdError.errno))
         self.remove(member.member_id)
 
@@ -215,14 +215,14 @@ class ClassicRebalance(ClassicRoster):
             reply.send(answer)
         return reply is not None
 
-    # What outlives it, and the end of the rest
+    # Persistence and end
 
     def _persist(self) -> None:
         self._persisted = Snapshot.of(self)
         self.note()
 
     def _end(self, error_code: int) -> None:
-        """Cancel every timer, answer all who wait, forget all members."""
+        """Cancel every timer, answer all waiting members, and remove all members."""
         self._cancel_join_deadline()
         self._forget_syncs()
         for member in list(self.members.values()):

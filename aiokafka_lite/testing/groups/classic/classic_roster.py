@@ -1,6 +1,6 @@
-"""The members of a classic group: who is in, what each supports, which protocol they agree on.
+"""The members of a classic group, their protocols, and the selected protocol.
 
-`ClassicRoster` only keeps and checks; who joins when, and what that sets off, is in `classic`.
+`ClassicRoster` only stores and checks; `classic_group` handles the requests.
 """
 
 from collections import Counter
@@ -46,32 +46,32 @@ STABLE: Final = "Stable"
 DEAD: Final = "Dead"
 
 CONSUMER: Final = "consumer"
-"""The protocol type of consumers; others (Connect) do as they like."""
+"""The protocol type of consumers; others (Connect) have different metadata."""
 
 
 class MemberProtocol(NamedTuple):
-    """A way of sharing out that a member supports, and what it tells for it."""
+    """A protocol (such as an assignor) that a member supports, with its metadata."""
 
     name: str
     metadata: bytes
 
 
 class ClassicMember:
-    """One member.
+    """A member.
 
     Attributes:
-        member_id: Given by the broker.
-        instance_id: The name of a static member, or None.
-        client_id, client_host: As when it joined.
-        rebalance_timeout_ms: How long the others wait for it to join again.
-        session_timeout_ms: How long it may be silent.
-        protocol_type: What kind of group it takes this for.
-        protocols: What it supports, what it likes best first.
-        assignment: Its share, in the words of the leader.
-        joining: Its JoinGroup that waits.
-        syncing: Its SyncGroup that waits.
-        is_new: It has not had an answer to its first join, so cannot send heartbeats.
-        session: Runs out when it is silent.
+        member_id: The id from the broker.
+        instance_id: The instance id of a static member, or None.
+        client_id, client_host: The client that joined.
+        rebalance_timeout_ms: How long the others wait for it to rejoin.
+        session_timeout_ms: Its session timeout.
+        protocol_type: The protocol type that it sent.
+        protocols: The supported protocols, in preference order.
+        assignment: Its assignment, as encoded by the leader.
+        joining: Its waiting JoinGroup.
+        syncing: Its waiting SyncGroup.
+        is_new: True before the response to its first join, so it cannot send heartbeats yet.
+        session: The session timer.
     """
 
     def __init__(
@@ -102,41 +102,41 @@ class ClassicMember:
 
     @property
     def is_excused(self) -> bool:
-        """It waits for an answer of the broker, so nobody can expect a heartbeat of it."""
+        """True while it waits for a response, so it cannot send heartbeats."""
         if self.is_new:
-            return False  # what it waits for has a time limit of its own
+            return False  # its wait has its own timer
         return self.joining is not None or self.syncing is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it tells for a protocol; nothing for one that it does not support."""
+        """Return its metadata for a protocol; empty if it does not support the protocol."""
         return next((each.metadata for each in self.protocols if each.name == protocol), b"")
 
     def vote(self, candidates: set[str]) -> str:
-        """The candidate that it likes best."""
+        """Return its preferred protocol among the candidates."""
         return next(each.name for each in self.protocols if each.name in candidates)
 
 
 class ClassicRoster(Group):
-    """What a classic group knows of itself.
+    """The state of a classic group.
 
     Args:
-        group_id: Its name.
-        offsets: What it committed.
-        environment: What it lives in.
+        group_id: The group id.
+        offsets: Its committed offsets.
+        environment: The environment of groups.
 
     Attributes:
-        generation: Counts the rebalances; members have to name it.
-        protocol_type: "consumer", "connect", ...; None until the first member, and of a group
-            that only keeps offsets.
-        protocol_name: What the members agreed on; None while nobody is in.
-        leader: Member id of who shares out.
-        members: By member id, in the order in which they came.
-        static_members: Member id by instance id.
-        pending_members: Ids that were given out (KIP-394) to who has not come back yet, with the
-            timers that forget them.
-        pending_syncs: Ids of members who have had their JoinGroup answered and not yet sent a
-            SyncGroup; some may be gone since.
-        state_since_ms: When it got into its state.
+        generation: Number of the generation, which requests must contain.
+        protocol_type: "consumer", "connect", ...; None before the first member, and for a group
+            that only stores offsets.
+        protocol_name: The selected protocol; None without members.
+        leader: Member id of the leader.
+        members: Members by id, in the order in which they joined.
+        static_members: Member ids by instance id.
+        pending_members: Assigned member ids (KIP-394) that have not rejoined yet, with their expiry
+            timers.
+        pending_syncs: Ids of members that have a JoinGroup response but have not sent SyncGroup;
+            some may have left.
+        state_since_ms: Time of the last state change.
     """
 
     kind = "classic"
@@ -162,7 +162,7 @@ class ClassicRoster(Group):
         return self._state
 
     def enter(self, state: str) -> None:
-        """Go over to another state."""
+        """Change the state."""
         self._previous_state = self._state
         self._state = state
         self.state_since_ms = self.environment.clock.now_ms()
@@ -171,17 +171,17 @@ class ClassicRoster(Group):
 
     @property
     def rebalance_timeout(self) -> float:
-        """The longest of the members', in seconds."""
+        """The longest rebalance timeout of the members, in seconds."""
         return max((each.rebalance_timeout_ms for each in self.members.values()), default=0) / 1000
 
     @property
     def have_all_joined(self) -> bool:
-        """Every member waits in a join, and nobody is still to come back with its id."""
+        """True if every member waits in a join and no pending member id is left."""
         joining = all(member.joining is not None for member in self.members.values())
         return joining and not self.pending_members
 
     def add(self, member: ClassicMember) -> None:
-        """Let a member in; the first one decides what kind of protocol this is, and leads."""
+        """Add a member; the first one sets the protocol type and becomes the leader."""
         if not self.members:
             self.protocol_type = member.protocol_type
         if self.leader is None:
@@ -192,7 +192,7 @@ class ClassicRoster(Group):
         self.forget_pending(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Take out a member, or one who was expected; the next of them leads if it led."""
+        """Remove a member or a pending member; if it was the leader, the next one is."""
         member = self.members.pop(member_id, None)
         if member is not None:
             if member.session is not None:
@@ -204,13 +204,13 @@ class ClassicRoster(Group):
         self.forget_pending(member_id)
 
     def forget_pending(self, member_id: str) -> None:
-        """Expect nobody any more to come back with an id."""
+        """Remove a pending member id."""
         timer = self.pending_members.pop(member_id, None)
         if timer is not None:
             timer.cancel()
 
     def rename_static(self, member: ClassicMember, member_id: str) -> None:
-        """Give the place of a static member to its next incarnation (KIP-345)."""
+        """Replace the member id of a static member that has rejoined (KIP-345)."""
         members = {
             member_id if each is member else known: each for known, each in self.members.items()
         }
@@ -223,7 +223,7 @@ class ClassicRoster(Group):
         member.member_id = member_id
 
     def elect_joined_leader(self) -> bool:
-        """Let somebody lead who has joined; False if nobody has."""
+        """Make a member that has joined the leader; return False if there is none."""
         leader = self.members.get(self.leader or "")
         if leader is None or leader.joining is None:
             joined = (each for each in self.members.values() if each.joining is not None)
@@ -234,10 +234,10 @@ class ClassicRoster(Group):
         return True
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """The member of an id.
+        """Return the member with an id.
 
         Raises:
-            FencedInstanceIdError: A newer incarnation of a static member has taken its place.
+            FencedInstanceIdError: A newer member has the instance id.
             UnknownMemberIdError: There is no such member.
         """
         if instance_id is not None:
@@ -258,7 +258,7 @@ class ClassicRoster(Group):
     # Protocols
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """Whether somebody of that kind can agree with the members of now."""
+        """Return True if the current members support one of the protocols."""
         names = set(protocols)
         if self._state == EMPTY:
             return bool(protocol_type) and bool(names)
@@ -266,10 +266,10 @@ class ClassicRoster(Group):
         return self.protocol_type == protocol_type and bool(agreed)
 
     def select_protocol(self) -> str:
-        """The protocol that all support and most like best.
+        """Return the protocol that all members support and most prefer.
 
         Raises:
-            RuntimeError: Nobody is in.
+            RuntimeError: The group has no members.
         """
         if not self.members:
             raise RuntimeError(f"group {self.group_id!r} has no member to select a protocol")
@@ -285,19 +285,19 @@ class ClassicRoster(Group):
         return self._subscribed
 
     def is_subscribed(self, topic: str) -> bool:
-        if self._subscribed is None:  # of consumers who do not tell, anything may be read
+        if self._subscribed is None:  # unknown subscriptions may include any topic
             return self.protocol_type == CONSUMER
         return topic in self._subscribed
 
     def read_subscriptions(self) -> None:
-        """Find out what the members read, if they are consumers and say so as consumers do."""
+        """Read the members' subscriptions, if they are consumers with valid metadata."""
         self._subscribed = None
         if self.protocol_type == CONSUMER:
             told = [member.metadata(self.protocol_name) for member in self.members.values()]
             try:
                 self._subscribed = frozenset().union(*map(_topics, told))
             except KafkaProtocolError:
-                self._subscribed = None  # as Kafka: another kind of consumer, which nobody refuses
+                self._subscribed = None  # as in Kafka: custom metadata is accepted
 
     # Offsets
 
@@ -326,7 +326,7 @@ class ClassicRoster(Group):
         return None
 
     def check_generation(self, generation: int) -> None:
-        """Refuse who is not of the generation of now.
+        """Check that a generation is the current one.
 
         Raises:
             IllegalGenerationError
@@ -353,7 +353,7 @@ class ClassicRoster(Group):
         return bool(self.members) and self.is_subscribed(topic)
 
     def note(self) -> None:
-        """Have the journal remember what outlives the members."""
+        """Store the state that outlives the members in the journal."""
         remembered: Mapping[str, object] = {
             "kind": self.kind,
             "generation": self.generation,
@@ -363,14 +363,14 @@ class ClassicRoster(Group):
         self.environment.journal.note("group", (self.group_id,), remembered)
 
     def recall(self, remembered: Mapping[str, Any]) -> None:
-        """Take back what the journal remembers of an empty group."""
+        """Restore the state of an empty group from the journal."""
         self.generation = remembered["generation"]
         self.protocol_type = remembered["protocol_type"]
         self.state_since_ms = remembered["since_ms"]
 
 
 def _place_in_hash_map(name: str) -> int:
-    """Kafka counts the votes in a `HashMap`, and of equals takes the first in its order."""
+    """Return the order of a name in Java's `HashMap`, by which Kafka breaks ties of votes."""
     code = 0
     for character in name:
         code = (31 * code + ord(character)) & 0xFFFFFFFF
@@ -378,7 +378,7 @@ def _place_in_hash_map(name: str) -> int:
 
 
 def _topics(subscription: bytes) -> list[str]:
-    """The topics of a consumer's metadata; every version begins as version 0 does."""
+    """Return the topics in a consumer's metadata; all versions start like version 0."""
     reader = Reader(subscription)
     reader.int16()  # the version
     return ConsumerProtocolSubscription.decode(reader, 0).topics

@@ -1,7 +1,7 @@
-"""What a classic group's coordinator writes down, and its successor finds.
+"""The persistent state of a classic group, which a new coordinator restores.
 
-Kafka persists a group when it was shared out, when a static member got a new id and when the
-group became empty, not while it rebalances: whoever takes over begins with the last of these.
+Kafka persists a group after an assignment, when a static member gets a new id, and when the group
+becomes empty, but not during a rebalance. A new coordinator starts with the last of these states.
 """
 
 from typing import NamedTuple
@@ -24,12 +24,12 @@ class _Member(NamedTuple):
     client_host: str
     rebalance_timeout_ms: int
     session_timeout_ms: int
-    metadata: bytes  # for the protocol agreed on; the others are not written
+    metadata: bytes  # for the selected protocol only
     assignment: bytes
 
 
 class Snapshot(NamedTuple):
-    """A group at one instant."""
+    """A group's persistent state."""
 
     generation: int
     protocol_type: str | None
@@ -39,7 +39,7 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def of(cls, group: ClassicRoster) -> "Snapshot":
-        """The group as it is."""
+        """Return the current state of a group."""
         members = [
             _Member(
                 member.member_id,
@@ -62,7 +62,7 @@ class Snapshot(NamedTuple):
         )
 
     def restore(self, group: ClassicRoster) -> None:
-        """Let a group that was emptied be as it was; its members have no sessions yet."""
+        """Restore an emptied group; its members have no sessions yet."""
         group.generation = self.generation
         for saved in self.members:
             group.add(
