@@ -3,8 +3,22 @@
 from aiokafka_lite.admin.brokers.cluster import BrokerDescription, ClusterDescription
 from aiokafka_lite.admin.client import AIOKafkaAdminClient
 from aiokafka_lite.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka_lite.admin.configs.config_types import (
+    AlterConfigOp,
+    AlterConfigsResponse,
+    AlterConfigsResult,
+    AlteredResource,
+    ConfigEntry,
+    ConfigSource,
+    ConfigSynonym,
+    ConfigType,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribedResource,
+)
 from aiokafka_lite.admin.core.authorized_operations import AclOperation
 from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.groups.lag import PartitionLag
 from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListing, GroupListings
 from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
@@ -17,26 +31,52 @@ from aiokafka_lite.admin.topics.creation import (
     TopicError,
     TopicErrorCode,
 )
-from aiokafka_lite.admin.topics.description import TopicListing
+from aiokafka_lite.admin.topics.description import (
+    PartitionDescription,
+    TopicDescription,
+    TopicListing,
+)
+from aiokafka_lite.admin.topics.ensuring import EnsuredTopic, TopicDifference
+from aiokafka_lite.admin.topics.partitions import CreatePartitionsResult
+from aiokafka_lite.admin.topics.records import OffsetInfo, OffsetSpec
 
 __all__ = [
     "AIOKafkaAdminClient",
     "AclOperation",
+    "AlterConfigOp",
+    "AlterConfigsResponse",
+    "AlterConfigsResult",
+    "AlteredResource",
     "BrokerDescription",
     "ClusterDescription",
+    "ConfigEntry",
     "ConfigResource",
     "ConfigResourceType",
+    "ConfigSource",
+    "ConfigSynonym",
+    "ConfigType",
     "ConsumerGroupListing",
+    "CreatePartitionsResult",
     "CreateTopicsResult",
     "CreatedTopic",
     "CreatedTopicConfig",
     "DeleteTopicsResult",
+    "DescribeConfigsResponse",
+    "DescribeConfigsResult",
+    "DescribedResource",
+    "EnsuredTopic",
     "GroupListing",
     "GroupListings",
     "NewPartitions",
     "NewTopic",
+    "OffsetInfo",
+    "OffsetSpec",
+    "PartitionDescription",
+    "PartitionLag",
     "RecordsToDelete",
     "Results",
+    "TopicDescription",
+    "TopicDifference",
     "TopicError",
     "TopicErrorCode",
     "TopicListing",

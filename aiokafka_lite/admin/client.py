@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import ssl
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Never, Self, overload
 from uuid import UUID
@@ -20,17 +20,38 @@ from aiokafka_lite._home import check_home
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.admin.brokers import cluster as _cluster
 from aiokafka_lite.admin.brokers.cluster import ClusterDescription
+from aiokafka_lite.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka_lite.admin.configs import configs as _configs
+from aiokafka_lite.admin.configs.config_types import (
+    AlterConfigsResult,
+    Config,
+    ConfigChange,
+    DescribeConfigsResult,
+)
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
+from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.groups import lag as _lag
 from aiokafka_lite.admin.groups import listing as _listing
+from aiokafka_lite.admin.groups.lag import PartitionLag
 from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListings
+from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
+from aiokafka_lite.admin.records_to_delete import RecordsToDelete
 from aiokafka_lite.admin.topics import creation as _creation
 from aiokafka_lite.admin.topics import description as _description
+from aiokafka_lite.admin.topics import ensuring as _ensuring
+from aiokafka_lite.admin.topics import partitions as _partitions
+from aiokafka_lite.admin.topics import records as _records
 from aiokafka_lite.admin.topics.creation import CreateTopicsResult, DeleteTopicsResult
-from aiokafka_lite.admin.topics.description import TopicListing
+from aiokafka_lite.admin.topics.description import TopicDescription, TopicListing
+from aiokafka_lite.admin.topics.ensuring import EnsuredTopic
+from aiokafka_lite.admin.topics.partitions import CreatePartitionsResult
+from aiokafka_lite.admin.topics.records import OffsetInfo, OffsetSpec
+from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.errors import IllegalStateError
+from aiokafka_lite.errors import IllegalArgumentError, IllegalStateError
 from aiokafka_lite.net.connection_arguments import connection_options
+from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["AIOKafkaAdminClient"]
 
@@ -82,6 +103,7 @@ class AIOKafkaAdminClient:
     """
 
     _closed: bool | None = None  # None until the constructor has completed
+    _owner: str | None = None  # the client that `of` shares the connections of
     _entered_in_vain = False  # True if the last `async with` failed to start
 
     def __init__(
@@ -156,6 +178,41 @@ class AIOKafkaAdminClient:
         self._dispatcher = Dispatcher(self._cluster, self._loop, request_timeout, call_timeout)
         self._closed = False
 
+    @classmethod
+    def of(cls, client: AIOKafkaClient, *, default_api_timeout_ms: float | None = None) -> Self:
+        """An admin client over the connections of another client. Not in aiokafka.
+
+            admin = AIOKafkaAdminClient.of(producer.client)
+
+        It is ready as soon as the other client is started, and `close` leaves the connections to
+        that client.
+
+        Args:
+            client: The `client` of a producer, or an AIOKafkaClient.
+            default_api_timeout_ms: As for the constructor.
+
+        Raises:
+            TypeError: `client` is something else.
+        """
+        given: object = client
+        if not isinstance(given, AIOKafkaClient):
+            hint = "; pass its `client`" if hasattr(given, "client") else ""
+            raise TypeError(f"`client` should be an AIOKafkaClient, not {given!r}{hint}")
+        self = cls.__new__(cls)
+        self._loop = client._loop
+        self._cluster = client._cluster
+        self._owner = repr(client)
+        self._name = f"of {self._owner}"
+        self._bootstrap_timeout = None
+        self._request_timeout = client._request_timeout
+        call_timeout = client._request_timeout * 1.5
+        if default_api_timeout_ms is not None:
+            call_timeout = milliseconds("default_api_timeout_ms", default_api_timeout_ms, least=1)
+        self._dispatcher = Dispatcher(
+            client._cluster, client._loop, client._request_timeout, call_timeout
+        )
+        return self
+
     # Lifecycle
 
     async def start(self) -> None:
@@ -177,6 +234,8 @@ class AIOKafkaAdminClient:
             raise IllegalStateError("an admin client that was closed cannot be started again")
         if self._cluster.started:
             return
+        if self._owner is not None:
+            raise IllegalStateError(f"start {self._owner} first, whose connections this uses")
         self._entered_in_vain = False
         wait = self._bootstrap_timeout
         await self._cluster.start(None if wait is None else self._loop.time() + wait)
@@ -184,10 +243,12 @@ class AIOKafkaAdminClient:
     async def close(self) -> None:
         """Close every connection. Idempotent. Calls under way raise IllegalStateError.
 
+        An admin client made by `of` closes nothing.
+
         Raises:
             IllegalStateError: This is not the client's event loop; nothing was closed.
         """
-        if self._closed and self._cluster.closed:
+        if self._owner is not None or (self._closed and self._cluster.closed):
             return
         self._check_home()
         self._closed = True
@@ -346,9 +407,248 @@ class AIOKafkaAdminClient:
         )
         return found if typed else list(found)
 
+    @overload
+    async def describe_topics(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        timeout_ms: float | None = None,
+        typed: Literal[False] = False,
+    ) -> list[dict[str, Any]]: ...
+    @overload
+    async def describe_topics(
+        self,
+        topics: Iterable[str | UUID] | None = None,
+        *,
+        timeout_ms: float | None = None,
+        typed: Literal[True],
+        include_authorized_operations: bool = False,
+    ) -> Results[str | UUID, TopicDescription]: ...
+    async def describe_topics(
+        self,
+        topics: Any = None,
+        *,
+        timeout_ms: float | None = None,
+        typed: bool = False,
+        include_authorized_operations: bool = False,
+    ) -> list[dict[str, Any]] | Results[str | UUID, TopicDescription]:
+        """Describe topics: their partitions with leaders, replicas and in-sync replicas.
+
+        It never creates a topic.
+
+        Args:
+            topics: Names, or with `typed` also ids (KIP-516, Kafka 3.1); None: all topics.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+            typed: Return Java's result in place of aiokafka's dicts. Topics with many partitions
+                are then read in pages (KIP-966, Kafka 3.8).
+            include_authorized_operations: With `typed`, also what the client may do with each topic
+                (KIP-430, Kafka 2.3).
+
+        Returns:
+            [{"error_code", "topic", "is_internal", "partitions": [{"error_code", "partition",
+            "leader", "replicas", "isr", "offline_replicas"}]}], where unknown topics have an error
+            code; or a `TopicDescription` or an error by topic.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers are too old for an option.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeTopicPartitionsRequest.json, MetadataRequest.json.
+        """
+        self._check_home()
+        if typed:
+            return await _description.describe_topics(
+                self._dispatcher,
+                topics,
+                timeout_ms,
+                include_authorized_operations=include_authorized_operations,
+            )
+        if include_authorized_operations:
+            raise IllegalArgumentError("include_authorized_operations needs typed=True")
+        return await _description.topics_as_objects(self._dispatcher, topics, timeout_ms)
+
+    async def wait_for_topics(
+        self, topics: Iterable[str] | Mapping[str, int], *, timeout_ms: float | None = None
+    ) -> None:
+        """Wait until every broker knows the topics, with a leader for each partition.
+
+        A controller responds before all brokers know of a new topic; a producer or consumer that
+        asks one of the others gets UNKNOWN_TOPIC_OR_PARTITION until then. Not in aiokafka.
+
+        Args:
+            topics: Names; or partition counts by name, to wait for `create_partitions`.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            TopicAuthorizationFailedError, InvalidTopicError: The client cannot see a topic.
+            KafkaTimeoutError: A broker did not show the topics in time; it is named.
+
+        Cancellation: safe.
+        """
+        self._check_home()
+        await _description.wait_for_topics(self._dispatcher, topics, timeout_ms)
+
+    async def ensure_topics(
+        self, new_topics: Iterable[NewTopic], *, timeout_ms: float | None = None
+    ) -> Results[str, EnsuredTopic]:
+        """Create the topics that are missing, wait until every broker knows them, and report how
+        those that exist differ from what is wanted.
+
+        It changes no topic that exists. Several processes may call it at once. Not in aiokafka.
+
+        Args:
+            new_topics: The topics. Numbers that are -1 and configurations that are not named are
+                not compared.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            An `EnsuredTopic` or an error by topic name; `created` and `differences` say what was
+            found.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            KafkaTimeoutError: No broker answered in time, or one did not show a topic in time.
+
+        Cancellation: topics may still be created.
+        """
+        self._check_home()
+        return await _ensuring.ensure_topics(self._dispatcher, new_topics, timeout_ms)
+
     # Partitions: admin/topics/partitions.py
 
+    async def create_partitions(
+        self,
+        topic_partitions: Mapping[str, NewPartitions],
+        timeout_ms: float | None = None,
+        validate_only: bool = False,
+        *,
+        retry_on_quota_violation: bool = True,
+        raise_errors: bool = True,
+    ) -> CreatePartitionsResult:
+        """Add partitions to topics.
+
+        Records that exist stay where they are, so keys may move to other partitions.
+
+        Args:
+            topic_partitions: How many partitions each topic shall have in total.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+            validate_only: Only check whether the partitions could be added.
+            retry_on_quota_violation: As for `create_topics`.
+            raise_errors: Raise the first error of a topic, as aiokafka does; if False, return
+                them.
+
+        Returns:
+            None or an error by topic name; `topic_errors` has aiokafka's tuples.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            InvalidPartitionsError: A topic has that many partitions or more.
+            UnsupportedVersionError: Brokers before 1.0 cannot add partitions.
+            KafkaTimeoutError: No controller answered in time.
+            KafkaError: Another error of a topic.
+
+        Cancellation: the partitions may still be added.
+
+        Source: CreatePartitionsRequest.json, KIP-195.
+        """
+        self._check_home()
+        return await _partitions.create_partitions(
+            self._dispatcher,
+            topic_partitions,
+            timeout_ms,
+            validate_only=_arguments.flag("validate_only", validate_only),
+            retry_on_quota_violation=retry_on_quota_violation,
+            raise_errors=raise_errors,
+        )
+
     # Records and offsets of partitions: admin/topics/records.py
+
+    @overload
+    async def delete_records(
+        self,
+        records_to_delete: Mapping[TopicPartition, RecordsToDelete],
+        timeout_ms: float | None = None,
+        *,
+        raise_errors: Literal[True] = True,
+    ) -> dict[TopicPartition, int]: ...
+    @overload
+    async def delete_records(
+        self,
+        records_to_delete: Mapping[TopicPartition, RecordsToDelete],
+        timeout_ms: float | None = None,
+        *,
+        raise_errors: Literal[False],
+    ) -> Results[TopicPartition, int]: ...
+    async def delete_records(
+        self,
+        records_to_delete: Mapping[TopicPartition, RecordsToDelete],
+        timeout_ms: float | None = None,
+        *,
+        raise_errors: bool = True,
+    ) -> dict[TopicPartition, int] | Results[TopicPartition, int]:
+        """Delete the records of partitions before given offsets.
+
+        Args:
+            records_to_delete: The first offset to keep, by partition.
+            timeout_ms: Deadline of the call; None or 0: the client's default. A topic that does
+                not exist is looked for until then, because it may be new.
+            raise_errors: Raise the first error of a partition, as aiokafka does; if False, return
+                them.
+
+        Returns:
+            The first offset that each partition still has.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            OffsetOutOfRangeError: An offset is beyond the high watermark.
+            PolicyViolationError: A topic is compacted, so its records cannot be deleted.
+            KafkaTimeoutError: A leader did not answer in time.
+            KafkaError: Another error of a partition.
+
+        Cancellation: the records may still be deleted.
+
+        Source: DeleteRecordsRequest.json, KIP-107.
+        """
+        self._check_home()
+        results = await _records.delete_records(self._dispatcher, records_to_delete, timeout_ms)
+        return results.raise_for_errors() if raise_errors else results
+
+    async def list_offsets(
+        self,
+        partitions: Mapping[TopicPartition, OffsetSpec | int],
+        *,
+        isolation_level: str = "read_uncommitted",
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartition, OffsetInfo]:
+        """Look up offsets: the ends of partitions, or by timestamp. Not in aiokafka.
+
+        Args:
+            partitions: An `OffsetSpec`, or a timestamp in milliseconds, by partition.
+            isolation_level: "read_uncommitted", or "read_committed": LATEST is then the offset of
+                the first open transaction, if there is one.
+            timeout_ms: Deadline of the call; None or 0: the client's default. A topic that does
+                not exist is looked for until then, because it may be new.
+
+        Returns:
+            An `OffsetInfo` or an error by partition.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers are too old for every spec.
+            KafkaTimeoutError: No leader answered in time.
+
+        Cancellation: safe.
+
+        Source: ListOffsetsRequest.json.
+        """
+        self._check_home()
+        return await _records.list_offsets(
+            self._dispatcher, partitions, timeout_ms, isolation_level=isolation_level
+        )
 
     # Log directories: admin/topics/log_dirs.py
 
@@ -357,6 +657,175 @@ class AIOKafkaAdminClient:
     # Elections: admin/topics/elections.py
 
     # Configurations: admin/configs/configs.py
+
+    @overload
+    async def describe_configs(
+        self,
+        config_resources: Iterable[ConfigResource],
+        include_synonyms: bool = False,
+        *,
+        include_documentation: bool = False,
+        timeout_ms: float | None = None,
+        typed: Literal[False] = False,
+    ) -> DescribeConfigsResult: ...
+    @overload
+    async def describe_configs(
+        self,
+        config_resources: Iterable[ConfigResource],
+        include_synonyms: bool = False,
+        *,
+        include_documentation: bool = False,
+        timeout_ms: float | None = None,
+        typed: Literal[True],
+    ) -> Results[ConfigResource, Config]: ...
+    async def describe_configs(
+        self,
+        config_resources: Iterable[ConfigResource],
+        include_synonyms: bool = False,
+        *,
+        include_documentation: bool = False,
+        timeout_ms: float | None = None,
+        typed: bool = False,
+    ) -> DescribeConfigsResult | Results[ConfigResource, Config]:
+        """Describe the configurations of topics, brokers, groups and other resources.
+
+        Args:
+            config_resources: The resources; their `configs` name the configurations to return,
+                None or empty for all.
+            include_synonyms: Also the configurations that would apply otherwise (Kafka 1.1).
+            include_documentation: Also their documentation and types (KIP-569, Kafka 2.6); in the
+                typed result only.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+            typed: Return the configurations by resource in place of aiokafka's responses.
+
+        Returns:
+            aiokafka's list of responses: one for each named broker, then one for all other
+            resources, with `results` and `raise_for_errors()` beyond aiokafka. Or, with `typed`,
+            {name: `ConfigEntry`} or an error by resource.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers are too old for an option.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeConfigsRequest.json, KIP-133.
+        """
+        self._check_home()
+        results = await _configs.describe_configs(
+            self._dispatcher,
+            config_resources,
+            timeout_ms,
+            include_synonyms=_arguments.flag("include_synonyms", include_synonyms),
+            include_documentation=include_documentation,
+        )
+        return results if typed else _configs.as_responses(results)
+
+    async def incremental_alter_configs(
+        self,
+        changes: Mapping[ConfigResource, ConfigChange],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Results[ConfigResource, None]:
+        """Change single configurations and leave the others as they are. Not in aiokafka.
+
+        Args:
+            changes: By resource, the values to set by name (None removes the resource's own
+                value), or `AlterConfigOp` objects, which can also append to lists.
+            validate_only: Only check the changes.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by resource. The changes of one resource are made together or not at
+            all.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.3 cannot do this. `alter_configs` can, but
+                resets every configuration that it does not name; it is never used instead.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: the changes may still be made.
+
+        Source: IncrementalAlterConfigsRequest.json, KIP-339.
+        """
+        self._check_home()
+        return await _configs.incremental_alter_configs(
+            self._dispatcher,
+            changes,
+            timeout_ms,
+            validate_only=_arguments.flag("validate_only", validate_only),
+        )
+
+    async def alter_configs(
+        self,
+        config_resources: Iterable[ConfigResource],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+        raise_errors: bool = False,
+    ) -> AlterConfigsResult:
+        """Replace all configurations of resources: those that are not named are reset.
+
+        Java dropped this in 4.0; `incremental_alter_configs` changes only what it names. As in
+        aiokafka, the error of a resource is not raised but returned; it is also logged as a
+        warning.
+
+        Args:
+            config_resources: The resources; their `configs` are the values by name.
+            validate_only: Only check the values. Not in aiokafka.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+            raise_errors: Raise the first error of a resource. Not in aiokafka.
+
+        Returns:
+            aiokafka's list of responses: one for all resources that are no named brokers (even if
+            there are none), then one for each named broker; with `results` and
+            `raise_for_errors()` beyond aiokafka.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            KafkaTimeoutError: No broker answered in time.
+            KafkaError: With `raise_errors`, the error of a resource.
+
+        Cancellation: the changes may still be made.
+
+        Source: AlterConfigsRequest.json, KIP-133.
+        """
+        self._check_home()
+        return await _configs.alter_configs(
+            self._dispatcher,
+            config_resources,
+            timeout_ms,
+            validate_only=_arguments.flag("validate_only", validate_only),
+            raise_errors=raise_errors,
+        )
+
+    async def list_config_resources(
+        self,
+        resource_types: Iterable[ConfigResourceType | str] = (),
+        *,
+        timeout_ms: float | None = None,
+    ) -> list[ConfigResource]:
+        """List the resources that have configurations. Not in aiokafka.
+
+        Args:
+            resource_types: Only resources of these types; none: of all types.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 4.1 list CLIENT_METRICS only, those before 3.7
+                nothing.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: safe.
+
+        Source: ListConfigResourcesRequest.json, KIP-1142.
+        """
+        self._check_home()
+        return await _configs.list_config_resources(self._dispatcher, resource_types, timeout_ms)
 
     # Client metrics: admin/configs/client_metrics.py
 
@@ -485,6 +954,42 @@ class AIOKafkaAdminClient:
         """
         self._check_home()
         return await _listing.list_consumer_groups(self._dispatcher, broker_ids, timeout_ms)
+
+    # Lag: admin/groups/lag.py
+
+    async def lag(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        isolation_level: str = "read_committed",
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartition, PartitionLag]:
+        """How far a group is behind in its partitions: `results.value(partition).lag` records.
+
+        Not in aiokafka.
+
+        Args:
+            group_id: A group that commits offsets.
+            partitions: The partitions; None: those with a committed offset.
+            isolation_level: "read_committed" counts up to the first open transaction,
+                "read_uncommitted" up to the last record.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            A `PartitionLag` or an error by partition.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            GroupAuthorizationFailedError: The client may not describe the group.
+            KafkaTimeoutError: The coordinator or the leaders did not answer in time.
+
+        Cancellation: safe.
+        """
+        self._check_home()
+        return await _lag.lag(
+            self._dispatcher, group_id, partitions, timeout_ms, isolation_level=isolation_level
+        )
 
     # Consumer and classic groups: admin/groups/consumer_groups.py
 

@@ -33,6 +33,7 @@ from aiokafka_lite._arguments import (
 )
 from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor, ConsumerRebalanceListener
+from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.consumer import consumer_arguments as arguments
@@ -438,6 +439,15 @@ class AIOKafkaConsumer:
             self._core.check_home()
         self._closed = True
         await self._core.stop()
+
+    @property
+    def client(self) -> AIOKafkaClient:
+        """A client that shares the consumer's connections and metadata. Not in aiokafka.
+
+        After a `start` that failed, take it anew.
+        """
+        core = self._core
+        return AIOKafkaClient.of(core.cluster, core.options.request_timeout, core.loop)
 
     async def __aenter__(self) -> Self:
         self._core.check_home()

@@ -53,7 +53,7 @@ async def test_topics_are_created_and_deleted(kafka3, admin3) -> None:
     result = await admin3.create_topics(
         [
             NewTopic(plain, 3, 2, topic_configs={"retention.ms": 123_456}),
-            NewTopic(placed, -1, -1, {0: [2, 0], 1: [1]}),
+            NewTopic(placed, -1, -1, {0: [2, 0], 1: [1, 2]}),
             NewTopic(default, -1, -1, {}),
             NewTopic("not a name", 1, 1),
             NewTopic(a_name(), 1, 9),
@@ -74,7 +74,7 @@ async def test_topics_are_created_and_deleted(kafka3, admin3) -> None:
     }
     seen = await topics_of(kafka3)
     assert len(seen[plain].partitions) == 3
-    assert [each.replicas for each in seen[placed].partitions.values()] == [[2, 0], [1]]
+    assert [each.replicas for each in seen[placed].partitions.values()] == [[2, 0], [1, 2]]
     assert (await configs_of(kafka3, plain))["retention.ms"].value == "123456"
 
     gone = await admin3.delete_topics([plain, created[placed].topic_id, default, a_name()])

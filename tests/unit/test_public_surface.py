@@ -24,6 +24,8 @@ SNAPSHOT: Final = Path(__file__).parents[1] / "golden" / "public_surface.txt"
 MODULES: Final = (
     "aiokafka_lite",
     "aiokafka_lite.abc",
+    "aiokafka_lite.admin",
+    "aiokafka_lite.admin.config_resource",
     "aiokafka_lite.client",
     "aiokafka_lite.consumer",
     "aiokafka_lite.coordinator.assignors.abstract",

@@ -4,6 +4,7 @@
 |---|---|
 | any broker, the controller, a named broker, one coordinator | `ask`: one result |
 | the same, for a request about several items | `settle`: one result per item |
+| a route of each item's own, such as the brokers they name | `settle_by_route`: likewise |
 | every broker, or some named ones | `every_broker`: one result per broker |
 | the leaders of partitions | `settle_on_leaders`: one result per partition |
 | the coordinators of groups or transactional ids | `settle_on_coordinators`: one per key |
@@ -33,7 +34,12 @@ from aiokafka_lite.cluster.broker import PerVersion, Purpose
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.retry import CoordinatorOf, Route, ToNode, call, raise_error_code
-from aiokafka_lite.errors import KafkaError, KafkaTimeoutError, UnsupportedVersionError
+from aiokafka_lite.errors import (
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnsupportedVersionError,
+)
 from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.protocol.versions import RELEASES
@@ -77,10 +83,20 @@ class Dispatcher:
 
         Raises:
             TypeError, KafkaConfigurationError: `timeout_ms` is no number of milliseconds.
+            IllegalStateError: The client is not started, or it is closed.
         """
+        if not self.cluster.started and not self.cluster.closed:
+            raise IllegalStateError(
+                "the admin client is not started: await its start(), or use it in `async with`"
+            )
+        self.cluster.check_open()
         if timeout_ms is None:
             return self._loop.time() + self._call_timeout
         return self._loop.time() + (milliseconds("timeout_ms", timeout_ms) or self._call_timeout)
+
+    def remaining_ms(self, deadline: float) -> float:
+        """Milliseconds until a deadline, for a call that consists of several; at least 1."""
+        return max(1.0, (deadline - self._loop.time()) * 1000)
 
     def broker_timeout_ms(self, deadline: float) -> int:
         """How long a broker may work on a request: what remains, within one response's time."""
@@ -161,32 +177,57 @@ class Dispatcher:
             KafkaError: No broker said anything about any item: the reason. Otherwise, each item
                 has its own error.
         """
-        asked: list[K] = []
+        await self._settle_part(
+            outcomes,
+            outcomes.pending,
+            request_class,
+            build,
+            read,
+            route,
+            deadline,
+            oldest,
+            latest,
+            feature,
+            purpose,
+        )
+        return outcomes.results()
 
-        def build_pending(version: int) -> RequestOf[ResponseT]:
-            nonlocal asked
-            asked = outcomes.begin()
-            return build(version, asked)
+    async def settle_by_route(
+        self,
+        outcomes: Outcomes[K, V],
+        route_of: Callable[[K], Route],
+        request_class: type[Request],
+        build: Callable[[int, list[K]], RequestOf[ResponseT]],
+        read: Callable[[ResponseT, Outcomes[K, V]], None],
+        deadline: float,
+        *,
+        oldest: int = 0,
+        latest: int | None = None,
+        feature: str | None = None,
+    ) -> Results[K, V]:
+        """Send one request for each route that an item names, all at once; see `settle`.
 
-        def check(response: ResponseT) -> None:
-            read(response, outcomes)
-            if (again := outcomes.end(asked)) is not None:
-                raise again
-
-        if outcomes.pending:
-            try:
-                await self.ask(
-                    PerVersion(request_class, build_pending),
+        Args:
+            route_of: The route of an item, such as `ToNode(3)` for the configurations of broker 3.
+        """
+        parts: dict[Route, list[K]] = {}
+        for item in outcomes.pending:
+            parts.setdefault(route_of(item), []).append(item)
+        async with asyncio.TaskGroup() as tasks:
+            for route, items in parts.items():
+                part = self._settle_part(
+                    outcomes,
+                    items,
+                    request_class,
+                    build,
+                    read,
                     route,
                     deadline,
-                    check=check,
-                    oldest=oldest,
-                    latest=latest,
-                    feature=feature,
-                    purpose=purpose,
+                    oldest,
+                    latest,
+                    feature,
                 )
-            except KafkaError as error:
-                outcomes.fail_pending(error)
+                tasks.create_task(part, name=f"{request_class.name} to {route}")
         return outcomes.results()
 
     async def every_broker(
@@ -312,6 +353,49 @@ class Dispatcher:
         )
 
     # Inside
+
+    async def _settle_part(
+        self,
+        outcomes: Outcomes[K, V],
+        items: list[K],
+        request_class: type[Request],
+        build: Callable[[int, list[K]], RequestOf[ResponseT]],
+        read: Callable[[ResponseT, Outcomes[K, V]], None],
+        route: Route,
+        deadline: float,
+        oldest: int,
+        latest: int | None,
+        feature: str | None,
+        purpose: Purpose = Purpose.GENERAL,
+    ) -> None:
+        """Settle some of the items by one request, repeated for those that stay pending."""
+        asked: list[K] = []
+
+        def build_pending(version: int) -> RequestOf[ResponseT]:
+            nonlocal asked
+            asked = outcomes.begin(items)
+            return build(version, asked)
+
+        def check(response: ResponseT) -> None:
+            read(response, outcomes)
+            if (again := outcomes.end(asked)) is not None:
+                raise again
+
+        if not items:
+            return
+        try:
+            await self.ask(
+                PerVersion(request_class, build_pending),
+                route,
+                deadline,
+                check=check,
+                oldest=oldest,
+                latest=latest,
+                feature=feature,
+                purpose=purpose,
+            )
+        except KafkaError as error:
+            outcomes.fail_pending(error, items)
 
     async def _scatter(
         self,

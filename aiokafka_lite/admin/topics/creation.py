@@ -6,27 +6,28 @@ KIP-525, KIP-599.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from aiokafka_lite._arguments import topic_name
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
+from aiokafka_lite.admin.core.item_errors import (
+    code_of,
+    message_of,
+    only_controller_errors,
+    perhaps_ours,
+    report,
+)
 from aiokafka_lite.admin.core.outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.cluster.retry import CONTROLLER
 from aiokafka_lite.errors import (
-    BrokerResponseError,
     IllegalArgumentError,
     KafkaError,
-    NotControllerError,
-    RequestTimedOutError,
-    ThrottlingQuotaExceededError,
     TopicAlreadyExistsError,
-    UnknownError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
@@ -54,11 +55,8 @@ __all__ = [
     "TopicErrorCode",
     "create_topics",
     "delete_topics",
+    "topics_by_name",
 ]
-
-log = logging.getLogger(__name__)
-
-K = TypeVar("K", bound=Hashable)
 
 _DEFAULTS_FROM = 4
 """The version of CreateTopics that takes -1 for the broker's defaults (KIP-464)."""
@@ -148,7 +146,7 @@ class CreateTopicsResult(Results[str, CreatedTopic]):
 
     def _message(self, topic: str, outcome: CreatedTopic | KafkaError) -> str | None:
         told = self._messages.get(topic)
-        return str(outcome) if told is None and isinstance(outcome, KafkaError) else told
+        return message_of(outcome) if told is None else told
 
 
 class DeleteTopicsResult(Results["str | UUID", None]):
@@ -183,15 +181,16 @@ async def create_topics(
     validate_only: bool,
     retry_on_quota_violation: bool,
     raise_errors: bool,
+    quiet: bool = False,
 ) -> CreateTopicsResult:
     """See `AIOKafkaAdminClient.create_topics`."""
     deadline = dispatcher.deadline(timeout_ms)
-    topics = _by_name(new_topics)
+    topics = topics_by_name(new_topics)
     oldest = 1 if validate_only else 0
     if any(_uses_defaults(topic) for topic in topics.values()):
         oldest = _DEFAULTS_FROM
     outcomes: Outcomes[str, CreatedTopic] = Outcomes(
-        topics, _label, retriable=_retriable(retry_on_quota_violation)
+        topics, _label, retriable=only_controller_errors(retry_on_quota_violation)
     )
     messages: dict[str, str | None] = {}
     throttled_ms = 0
@@ -213,7 +212,7 @@ async def create_topics(
                 continue
             message = each.error_message
             if each.error_code == TopicAlreadyExistsError.errno:
-                message = _perhaps_ours(outcomes, each.name, "created", message)
+                message = perhaps_ours(outcomes, each.name, "created", message)
             outcomes.on_code(each.name, each.error_code, message)
 
     settled = await dispatcher.settle(
@@ -229,7 +228,8 @@ async def create_topics(
         else "validate_only",
     )
     result = CreateTopicsResult(settled, messages, throttled_ms)
-    _report(result, "created", raise_errors)
+    if not quiet:
+        report(result, "create_topics", raise_errors)
     return result
 
 
@@ -246,7 +246,7 @@ async def delete_topics(
     wanted = _names_or_ids(topics)
     by_id = any(isinstance(topic, UUID) for topic in wanted)
     outcomes: Outcomes[str | UUID, None] = Outcomes(
-        wanted, _label, retriable=_retriable(retry_on_quota_violation)
+        wanted, _label, retriable=only_controller_errors(retry_on_quota_violation)
     )
     throttled_ms = 0
 
@@ -277,7 +277,7 @@ async def delete_topics(
                 continue
             message = each.error_message
             if each.error_code in _GONE:
-                message = _perhaps_ours(outcomes, topic, "deleted", message)
+                message = perhaps_ours(outcomes, topic, "deleted", message)
             outcomes.on_code(topic, each.error_code, message)
 
     settled = await dispatcher.settle(
@@ -291,59 +291,24 @@ async def delete_topics(
         feature="Deleting topics by id" if by_id else None,
     )
     result = DeleteTopicsResult(settled, throttled_ms)
-    _report(result, "deleted", raise_errors)
+    report(result, "delete_topics", raise_errors)
     return result
 
 
 _GONE = (UnknownTopicOrPartitionError.errno, UnknownTopicIdError.errno)
 
 
-def code_of(outcome: object) -> int:
-    """Return the error code of an outcome as aiokafka's responses have it; 0: no error."""
-    if not isinstance(outcome, KafkaError):
-        return 0
-    if isinstance(outcome, BrokerResponseError):
-        return outcome.errno
-    return RequestTimedOutError.errno if outcome.retriable else UnknownError.errno
-
-
-def _retriable(on_quota: bool) -> Callable[[KafkaError], bool]:
-    """Java retries a topic on these errors only: after a timeout, the topic may exist."""
-    kinds: tuple[type[KafkaError], ...] = (NotControllerError,)
-    if on_quota:
-        kinds += (ThrottlingQuotaExceededError,)
-    return lambda error: isinstance(error, kinds)
-
-
-def _perhaps_ours(
-    outcomes: Outcomes[K, Any], topic: K, done: str, message: str | None
-) -> str | None:
-    """Add to a message that an earlier attempt of the same call may have caused the error."""
-    if not outcomes.was_interrupted(topic):
-        return message
-    told = message or "the broker gives no reason"
-    return f"{told} (an earlier attempt of this call got no response and may have {done} it)"
-
-
-def _report(result: Results[K, Any], done: str, raise_errors: bool) -> None:
-    """Log the errors of a result that does not raise them by itself; or raise the first."""
-    if raise_errors:
-        result.raise_for_errors()
-    for topic, error in result.errors().items():
-        log.warning(
-            "topic %s was not %s: %s. The result's raise_for_errors(), or raise_errors=True, "
-            "raises this error",
-            topic,
-            done,
-            error,
-        )
-
-
 def _label(topic: object) -> str:
     return f"topic {str(topic)!r}"
 
 
-def _by_name(new_topics: Iterable[NewTopic]) -> dict[str, NewTopic]:
+def topics_by_name(new_topics: Iterable[NewTopic]) -> dict[str, NewTopic]:
+    """Check the topics to create.
+
+    Raises:
+        TypeError: One is no NewTopic.
+        IllegalArgumentError: A name occurs twice.
+    """
     topics: dict[str, NewTopic] = {}
     for topic in new_topics:
         if not isinstance(topic, NewTopic):

@@ -73,8 +73,8 @@ async def test_item_errors_are_returned_and_logged(
             assert isinstance(result[topic], for_code(code))
             assert message[0]
             assert str(result[topic]).endswith(message[0])
-    assert "topic orders was not created: [Error 36] TopicAlreadyExistsError" in caplog.text
-    assert "topic new" not in caplog.text
+    assert "create_topics: [Error 36] TopicAlreadyExistsError: topic 'orders'" in caplog.text
+    assert "'new'" not in caplog.text
     with pytest.raises(TopicAlreadyExistsError) as raised:
         result.raise_for_errors()
     assert "InvalidReplicationFactorError" in raised.value.__notes__[0]
