@@ -45,25 +45,29 @@ class ClusterView:
             name: each.default for name, each in signature(AIOKafkaConsumer).parameters.items()
         }
         # Any: validated where it is used, as if the application had passed it to a consumer.
-        told: dict[str, Any] = {**defaults, **arguments}
-        request_timeout = milliseconds("request_timeout_ms", told["request_timeout_ms"], least=1)
-        timeout_ms = told["default_api_timeout_ms"]
+        settings: dict[str, Any] = {**defaults, **arguments}
+        request_timeout = milliseconds(
+            "request_timeout_ms", settings["request_timeout_ms"], least=1
+        )
+        timeout_ms = settings["default_api_timeout_ms"]
         self._timeout = (
             request_timeout
             if timeout_ms is None
             else milliseconds("default_api_timeout_ms", timeout_ms, least=1)
         )
-        self._isolation: IsolationLevel = isolation(told["isolation_level"])
+        self._isolation: IsolationLevel = isolation(settings["isolation_level"])
         self._cluster = Cluster(
-            told["bootstrap_servers"],
+            settings["bootstrap_servers"],
             connection_options(
-                request_timeout=request_timeout, **{name: told[name] for name in _SHARED}
+                request_timeout=request_timeout, **{name: settings[name] for name in _SHARED}
             ),
             metadata_max_age=milliseconds(
-                "metadata_max_age_ms", told["metadata_max_age_ms"], most=INT64
+                "metadata_max_age_ms", settings["metadata_max_age_ms"], most=INT64
             ),
-            retry_backoff=milliseconds("retry_backoff_ms", told["retry_backoff_ms"]),
-            retry_backoff_max=milliseconds("retry_backoff_max_ms", told["retry_backoff_max_ms"]),
+            retry_backoff=milliseconds("retry_backoff_ms", settings["retry_backoff_ms"]),
+            retry_backoff_max=milliseconds(
+                "retry_backoff_max_ms", settings["retry_backoff_max_ms"]
+            ),
             allow_auto_create_topics=False,
         )
 

@@ -78,62 +78,62 @@ class Bounds:
 
 def bounds(filters: Iterable[Filter]) -> Bounds:
     """Return the bounds set by all of these filters; unsupported filters are ignored."""
-    told = Bounds()
+    current = Bounds()
     for each in filters:
-        told = _narrowed(told, each)
-    return told
+        current = _narrowed(current, each)
+    return current
 
 
-def _narrowed(told: Bounds, condition: Filter) -> Bounds:
+def _narrowed(current: Bounds, condition: Filter) -> Bounds:
     match condition:
         case EqualTo((column,), value) | EqualNullSafe((column,), value):
-            return _equal(told, column, value)
+            return _equal(current, column, value)
         case In(("topic",), values):
-            return replace(told, topics=_both(told.topics, frozenset(values)))
+            return replace(current, topics=_both(current.topics, frozenset(values)))
         case In(("partition",), values):
-            return replace(told, partitions=_both(told.partitions, frozenset(values)))
+            return replace(current, partitions=_both(current.partitions, frozenset(values)))
         case GreaterThanOrEqual((column,), value):
-            return _at_least(told, column, value)
+            return _at_least(current, column, value)
         case GreaterThan((column,), value):
-            return _at_least(told, column, value + 1 if isinstance(value, int) else value)
+            return _at_least(current, column, value + 1 if isinstance(value, int) else value)
         case LessThan((column,), int(value)):
-            return _below(told, column, value)
+            return _below(current, column, value)
         case LessThanOrEqual((column,), int(value)):
-            return _below(told, column, value + 1)
-    return told
+            return _below(current, column, value + 1)
+    return current
 
 
-def _equal(told: Bounds, column: str, value: object) -> Bounds:
+def _equal(current: Bounds, column: str, value: object) -> Bounds:
     match column, value:
         case "topic", str(topic):
-            return replace(told, topics=_both(told.topics, frozenset({topic})))
+            return replace(current, topics=_both(current.topics, frozenset({topic})))
         case "partition", int(partition):
-            return replace(told, partitions=_both(told.partitions, frozenset({partition})))
+            return replace(current, partitions=_both(current.partitions, frozenset({partition})))
         case "offset", int(offset):
-            return _below(_at_least(told, column, offset), column, offset + 1)
+            return _below(_at_least(current, column, offset), column, offset + 1)
         case "timestamp", _:
-            return _at_least(told, column, value)
-    return told
+            return _at_least(current, column, value)
+    return current
 
 
-def _at_least(told: Bounds, column: str, value: object) -> Bounds:
+def _at_least(current: Bounds, column: str, value: object) -> Bounds:
     match column, value:
         case "offset", int(offset):
-            return replace(told, first=max(told.first, offset))
+            return replace(current, first=max(current.first, offset))
         case "partition", int(partition):
-            return replace(told, first_partition=max(told.first_partition, partition))
+            return replace(current, first_partition=max(current.first_partition, partition))
         case "timestamp", datetime() as moment if (time := _milliseconds(moment)) >= 0:
             # Records without a time have an earlier one, so brokers cannot find them by it.
-            return replace(told, time=time if told.time is None else max(told.time, time))
-    return told
+            return replace(current, time=time if current.time is None else max(current.time, time))
+    return current
 
 
-def _below(told: Bounds, column: str, value: int) -> Bounds:
+def _below(current: Bounds, column: str, value: int) -> Bounds:
     if column == "offset":
-        return replace(told, end=min(told.end, value))
+        return replace(current, end=min(current.end, value))
     if column == "partition":
-        return replace(told, last_partition=min(told.last_partition, value - 1))
-    return told
+        return replace(current, last_partition=min(current.last_partition, value - 1))
+    return current
 
 
 def _both(one: frozenset[_T] | None, other: frozenset[_T]) -> frozenset[_T]:

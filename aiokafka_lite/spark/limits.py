@@ -118,8 +118,8 @@ def is_earliest(limit: Limit, tp: TopicPartition) -> bool:
     match limit:
         case AtEnd(which):
             return which == EARLIEST
-        case AtOffsets(told):
-            return told.partitions.get(tp, told.topics.get(tp.topic)) == EARLIEST
+        case AtOffsets(offsets):
+            return offsets.partitions.get(tp, offsets.topics.get(tp.topic)) == EARLIEST
     return False
 
 

@@ -42,7 +42,7 @@ _SECONDS: Final = {
 }  # fmt: skip
 
 
-def _as_told(_: str, text: str) -> str:
+def _unchanged(_: str, text: str) -> str:
     return text
 
 
@@ -67,10 +67,10 @@ def _whole(name: str, text: str) -> int:
 
 
 def _milliseconds(name: str, text: str) -> float:
-    told = _whole(name, text)
-    if told < 0:
+    number = _whole(name, text)
+    if number < 0:
         raise _wrong(name, "a number of milliseconds, not less than 0", text)
-    return told / 1000
+    return number / 1000
 
 
 def _duration(name: str, text: str) -> float:
@@ -101,7 +101,7 @@ class Option:
     default: str
     queries: str
     meaning: str
-    convert: Converter = _as_told
+    convert: Converter = _unchanged
     ours: bool = False
 
     @property
@@ -325,7 +325,7 @@ class ReadOptions:
     @classmethod
     def _parsed(cls, given: Mapping[str, str], streaming: bool) -> Self:
         _check_names(given, streaming)
-        told = {
+        values = {
             key: opt.convert(opt.name, given[key]) for key, opt in _BY_KEY.items() if key in given
         }
         starting = limit(given, "starting", LATEST if streaming else EARLIEST)
@@ -336,18 +336,18 @@ class ReadOptions:
             selection=selection(given),
             starting=starting,
             ending=ending,
-            fail_on_data_loss=cast(bool, told.get("failondataloss", True)),
-            include_headers=cast(bool, told.get("includeheaders", False)),
-            min_partitions=cast(int | None, told.get("minpartitions")),
-            max_records_per_partition=cast(int | None, told.get("maxrecordsperpartition")),
-            max_tasks=cast(int | None, told.get("maxtasks")),
-            max_offsets_per_trigger=cast(int | None, told.get("maxoffsetspertrigger")),
-            min_offsets_per_trigger=cast(int | None, told.get("minoffsetspertrigger")),
-            max_trigger_delay=cast(float, told.get("maxtriggerdelay", 900.0)),
-            fetch_attempts=cast(int, told.get("fetchoffset.numretries", 3)),
-            fetch_pause=cast(float, told.get("fetchoffset.retryintervalms", 1.0)),
-            poll_timeout=cast(float, told.get("kafkaconsumer.polltimeoutms", 120.0)),
-            pushdown=cast(bool, told.get("pushdown", False)),
+            fail_on_data_loss=cast(bool, values.get("failondataloss", True)),
+            include_headers=cast(bool, values.get("includeheaders", False)),
+            min_partitions=cast(int | None, values.get("minpartitions")),
+            max_records_per_partition=cast(int | None, values.get("maxrecordsperpartition")),
+            max_tasks=cast(int | None, values.get("maxtasks")),
+            max_offsets_per_trigger=cast(int | None, values.get("maxoffsetspertrigger")),
+            min_offsets_per_trigger=cast(int | None, values.get("minoffsetspertrigger")),
+            max_trigger_delay=cast(float, values.get("maxtriggerdelay", 900.0)),
+            fetch_attempts=cast(int, values.get("fetchoffset.numretries", 3)),
+            fetch_pause=cast(float, values.get("fetchoffset.retryintervalms", 1.0)),
+            poll_timeout=cast(float, values.get("kafkaconsumer.polltimeoutms", 120.0)),
+            pushdown=cast(bool, values.get("pushdown", False)),
             consumer=consumer_arguments(given),
         )
         parsed._check()

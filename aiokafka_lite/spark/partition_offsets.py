@@ -135,13 +135,13 @@ def parse_offsets(text: str) -> SpecificOffsets:
     )
     partitions: dict[TopicPartition, int] = {}
     topics: dict[str, int] = {}
-    for topic, told in _json_object(text, wrong).items():
+    for topic, entry in _json_object(text, wrong).items():
         if topic == _BEGIN:
             continue
-        if isinstance(told, str) and told.lower() in ("earliest", "latest"):
-            topics[topic] = EARLIEST if told.lower() == "earliest" else LATEST
+        if isinstance(entry, str) and entry.lower() in ("earliest", "latest"):
+            topics[topic] = EARLIEST if entry.lower() == "earliest" else LATEST
         else:
-            partitions.update(_by_partition(topic, told, wrong, EARLIEST))
+            partitions.update(_by_partition(topic, entry, wrong, EARLIEST))
     return SpecificOffsets(partitions, topics)
 
 
@@ -156,8 +156,8 @@ def parse_timestamps(text: str) -> dict[TopicPartition, int]:
         f'"topicB": {{"0": 123456789, "1": 123456789}}}}, got {text}'
     )
     times: dict[TopicPartition, int] = {}
-    for topic, told in _json_object(text, wrong).items():
-        times.update(_by_partition(topic, told, wrong, 0))
+    for topic, entry in _json_object(text, wrong).items():
+        times.update(_by_partition(topic, entry, wrong, 0))
     return times
 
 
@@ -179,9 +179,9 @@ def from_journal(journal: Journal) -> dict[TopicPartition, int]:
     """Return the offsets that `to_journal` converted."""
     return {
         TopicPartition(topic, int(partition)): offset
-        for topic, told in journal.items()
+        for topic, entry in journal.items()
         if topic != _BEGIN
-        for partition, offset in told.items()
+        for partition, offset in entry.items()
     }
 
 
@@ -203,24 +203,24 @@ def listed(partitions: Iterable[TopicPartition]) -> str:
 
 def _json_object(text: str, wrong: KafkaConfigurationError) -> dict[str, object]:
     try:
-        told = json.loads(text)
+        parsed = json.loads(text)
     except ValueError:
         raise wrong from None
-    if not isinstance(told, dict):
+    if not isinstance(parsed, dict):
         raise wrong
-    return told
+    return parsed
 
 
 def _by_partition(
-    topic: str, told: object, wrong: KafkaConfigurationError, least: int
+    topic: str, entry: object, wrong: KafkaConfigurationError, least: int
 ) -> dict[TopicPartition, int]:
-    if not isinstance(told, dict):
+    if not isinstance(entry, dict):
         raise wrong
     return {
         TopicPartition(topic, _number(partition, wrong, 0, INT32)): _number(
             value, wrong, least, INT64
         )
-        for partition, value in told.items()
+        for partition, value in entry.items()
     }
 
 

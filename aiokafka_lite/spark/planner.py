@@ -62,7 +62,7 @@ class Planner:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._were_there = False  # True once brokers were reachable
+        self._were_reachable = False  # True once brokers were reachable
 
     # --- a batch
 
@@ -246,14 +246,14 @@ class Planner:
         """Run a query with a client; on failure, retry with a new one."""
         options = self._options
         loop = asyncio.get_running_loop()
-        patient_until = loop.time() + (BACK_WITHIN if self._were_there else 0)
+        patient_until = loop.time() + (BACK_WITHIN if self._were_reachable else 0)
         failed = 0
         while True:
             try:
                 async with lease(
                     "view", options.consumer, lambda: ClusterView(options.consumer)
                 ) as view:
-                    self._were_there = True
+                    self._were_reachable = True
                     return await ask(view)
             except KafkaError as error:
                 away = isinstance(error, KafkaConnectionError) and loop.time() < patient_until
@@ -282,8 +282,8 @@ class Planner:
         match limit:
             case AtEnd(which):
                 offsets = dict.fromkeys(chosen, which)
-            case AtOffsets(told):
-                offsets = _expanded(told, chosen)
+            case AtOffsets(given):
+                offsets = _expanded(given, chosen)
             case AtTime(time, or_latest):
                 offsets = await _found(view, dict.fromkeys(chosen, time), or_latest)
             case AtTimes(times, or_latest):
@@ -316,16 +316,16 @@ async def _found(
 
 
 def _expanded(
-    told: SpecificOffsets, chosen: Collection[TopicPartition]
+    given: SpecificOffsets, chosen: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Return the offsets of exactly the existing partitions.
 
     Raises:
         SourceStateError: The option's offsets are of other partitions.
     """
-    by_topic = {tp: told.topics[tp.topic] for tp in chosen if tp.topic in told.topics}
-    offsets = {**by_topic, **told.partitions}
-    empty = told.topics.keys() - {tp.topic for tp in by_topic}
+    by_topic = {tp: given.topics[tp.topic] for tp in chosen if tp.topic in given.topics}
+    offsets = {**by_topic, **given.partitions}
+    empty = given.topics.keys() - {tp.topic for tp in by_topic}
     if empty or offsets.keys() != set(chosen):
         specified = ", ".join([listed(offsets), *sorted(empty)])
         raise SourceStateError(

@@ -92,21 +92,21 @@ class RangeConsumer(AIOKafkaConsumer):
         self._given: set[TopicPartition] = set()  # partitions with rows delivered to the task
         self._fail_on_data_loss = True
         self._limit = 1
-        self._patience = 0.0
+        self._poll_timeout = 0.0
         self._quiet_since: float | None = None
 
     def begin(
-        self, ranges: Iterable[OffsetRange], *, fail_on_data_loss: bool, patience: float
+        self, ranges: Iterable[OffsetRange], *, fail_on_data_loss: bool, poll_timeout: float
     ) -> None:
         """Replace the current ranges with these.
 
         Args:
             ranges: Ranges of the same partition are read in order.
             fail_on_data_loss: True to raise an error for lost offsets, False to log a warning.
-            patience: Seconds to wait for records that should exist.
+            poll_timeout: Seconds to wait for records that should exist.
         """
         self._fail_on_data_loss = fail_on_data_loss
-        self._patience = patience
+        self._poll_timeout = poll_timeout
         self._quiet_since = None
         self._ranges.clear()
         self._later.clear()
@@ -220,7 +220,7 @@ class RangeConsumer(AIOKafkaConsumer):
 
         Raises:
             DataLossError: Offsets do not exist and `fail_on_data_loss` is set.
-            KafkaTimeoutError: Records exist but did not arrive within the patience.
+            KafkaTimeoutError: Records exist but did not arrive within `poll_timeout`.
         """
         quiet = self._quiet()
         for tp in [tp for tp in self._ranges if self._is_gone(tp)]:
@@ -239,7 +239,7 @@ class RangeConsumer(AIOKafkaConsumer):
                 await self._pass_over_nothing(tp, position, latest)
             elif not self._is_held_back(tp, position):
                 self._give_up_from(tp, position)
-        self._check_patience()
+        self._check_timeout()
 
     async def _pass_over_nothing(self, tp: TopicPartition, position: int, latest: int) -> None:
         """Skip the offsets from the position on if they contain no records."""
@@ -268,7 +268,7 @@ class RangeConsumer(AIOKafkaConsumer):
 
         Raises:
             DataLossError: Offsets are lost and `fail_on_data_loss` is set.
-            KafkaTimeoutError: No broker answered within the patience.
+            KafkaTimeoutError: No broker answered within `poll_timeout`.
         """
         if isinstance(error, LogTruncationError):
             at = {TopicPartition(*tp): offset for tp, offset in error.offsets.items()}
@@ -299,7 +299,7 @@ class RangeConsumer(AIOKafkaConsumer):
                     )
                 # The offset exists again: a replica was behind, or the log has grown.
                 self._core.seek(self._core.positions.state(tp), position)
-        self._check_patience()
+        self._check_timeout()
 
     async def _ends_of(
         self, partitions: Collection[TopicPartition]
@@ -322,10 +322,10 @@ class RangeConsumer(AIOKafkaConsumer):
             self._quiet_since = now - QUIET_SECONDS
         return now - self._quiet_since
 
-    def _check_patience(self) -> None:
-        if self._ranges and self._quiet() > self._patience:
+    def _check_timeout(self) -> None:
+        if self._ranges and self._quiet() > self._poll_timeout:
             raise KafkaTimeoutError(
-                f"no record arrived within {self._patience:g} s, although some exist: "
+                f"no record arrived within {self._poll_timeout:g} s, although some exist: "
                 f"{self.where()}"
             )
 

@@ -153,7 +153,7 @@ class _Reading:
             consumer.begin(
                 self._ranges,
                 fail_on_data_loss=settings.fail_on_data_loss,
-                patience=settings.poll_timeout,
+                poll_timeout=settings.poll_timeout,
             )
             try:
                 await self._read(consumer)

@@ -120,9 +120,9 @@ class Fault:
             if self.left is not None:
                 self.left -= 1
             self.hits += 1
-            for wanted, tell in self._waiting:
+            for wanted, notify in self._waiting:
                 if self.hits >= wanted:
-                    tell()
+                    notify()
             self._changed.notify_all()
         return True
 
@@ -136,11 +136,11 @@ class Fault:
         loop = asyncio.get_running_loop()
         future = loop.create_future()
 
-        def tell() -> None:
+        def notify() -> None:
             if not future.done():
                 future.set_result(None)
 
-        entry = (times, lambda: loop.call_soon_threadsafe(tell))
+        entry = (times, lambda: loop.call_soon_threadsafe(notify))
         with self._changed:
             if self.hits >= times:
                 return

@@ -46,7 +46,7 @@ NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 LAST_EPOCH: Final = 2**31 - 1
-UNTOLD: Final = -1  # not a valid offset, so the next check returns the partition
+NOT_SENT: Final = -1  # not a valid offset, so the next check returns the partition
 EVICTION_MS: Final = 120_000  # min.incremental.fetch.session.eviction.ms
 
 FetchKey: TypeAlias = tuple[UUID | str, int]
@@ -90,11 +90,11 @@ class SessionPartition:
         self.key = key
         self.name = name
         self.wanted = wanted
-        self.high_watermark = UNTOLD
-        self.log_start_offset = UNTOLD
+        self.high_watermark = NOT_SENT
+        self.log_start_offset = NOT_SENT
         self.order = 0  # position in the session: the smallest is read first
 
-    def is_told(self, high_watermark: int, log_start_offset: int) -> bool:
+    def is_known(self, high_watermark: int, log_start_offset: int) -> bool:
         """Return True if the client knows the partition's log start and high watermark."""
         return self.high_watermark == high_watermark and self.log_start_offset == log_start_offset
 
@@ -103,14 +103,14 @@ class SessionPartition:
         return bool(
             data.records
             or data.error_code
-            or not self.is_told(data.high_watermark, data.log_start_offset)
+            or not self.is_known(data.high_watermark, data.log_start_offset)
             or data.preferred_read_replica >= 0
             or data.diverging_epoch.end_offset >= 0
         )
 
-    def on_told(self, data: "PartitionData") -> None:
+    def on_sent(self, data: "PartitionData") -> None:
         """Record data that is returned to the client."""
-        self.high_watermark = UNTOLD if data.error_code else data.high_watermark
+        self.high_watermark = NOT_SENT if data.error_code else data.high_watermark
         self.log_start_offset = data.log_start_offset
 
     def watch(self, partition: Partition) -> None:
@@ -226,7 +226,7 @@ class FetchSession:
         fetched.watch(partition)
         log = partition.log
         at_end = fetched.wanted.fetch_offset >= log.end_offset
-        if at_end and fetched.is_told(log.high_watermark, log.start_offset):
+        if at_end and fetched.is_known(log.high_watermark, log.start_offset):
             self._pending.pop(fetched.key, None)
 
     def on_read(
@@ -235,7 +235,7 @@ class FetchSession:
         """Record the result of reading a partition (None for an error); return True if it belongs
         in the response."""
         if partition is None or fetched.is_news(data):
-            fetched.on_told(data)
+            fetched.on_sent(data)
             if data.records:
                 self._to_the_end(fetched)
             return True

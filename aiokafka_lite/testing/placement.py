@@ -13,7 +13,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.testing.features import Features
 from aiokafka_lite.testing.topics import NO_LEADER, Partition, Topic
 
-__all__ = ["check_replicas", "in_sync_as_told", "place", "place_as_told", "place_more"]
+__all__ = ["check_replicas", "in_sync_replicas", "place", "place_as_assigned", "place_more"]
 
 MOST_AT_ONCE: Final = 10_000
 """Maximum number of partitions per request, as in Kafka (`MAX_PARTITIONS_PER_BATCH`)."""
@@ -45,7 +45,7 @@ def place(node_ids: Sequence[int], partitions: int, replication_factor: int) -> 
     return [twice[start : start + replication_factor] for start in starts]
 
 
-def place_as_told(
+def place_as_assigned(
     node_ids: Sequence[int],
     partitions: int,
     replication_factor: int,
@@ -139,7 +139,7 @@ def check_replicas(
         )
 
 
-def in_sync_as_told(partition: Partition, features: Features) -> tuple[list[int], list[int]]:
+def in_sync_replicas(partition: Partition, features: Features) -> tuple[list[int], list[int]]:
     """Return the in-sync replicas, and the other eligible leader replicas (KIP-966).
 
     `Partition.isr` keeps the last in-sync replica even if it is down. Kafka did the same before it

@@ -12,7 +12,7 @@ from aiokafka_lite.protocol.versions import versions_of
 from aiokafka_lite.testing.context import ApiRanges
 from aiokafka_lite.testing.features import FIRST_ON_KRAFT, release_number
 
-__all__ = ["offered", "told"]
+__all__ = ["announced", "offered"]
 
 _ON_KRAFT_ONLY: Final = {ApiKey.DESCRIBE_QUORUM, ApiKey.UNREGISTER_BROKER}
 _PRODUCE_TOLD_FROM_0: Final = (4, 0)
@@ -46,7 +46,7 @@ def offered(
     return found
 
 
-def told(ranges: ApiRanges, release: tuple[int, int]) -> ApiRanges:
+def announced(ranges: ApiRanges, release: tuple[int, int]) -> ApiRanges:
     """Return the versions in the ApiVersions response, which differ from the offered ones once.
 
     Since 4.0, Kafka announces Produce from version 0 on, for old librdkafka, but accepts it from 3.

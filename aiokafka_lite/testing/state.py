@@ -27,7 +27,7 @@ from aiokafka_lite.testing.coordinator_table import Coordinators, slot_of
 from aiokafka_lite.testing.features import Features
 from aiokafka_lite.testing.fetch_sessions import FetchSessionCache
 from aiokafka_lite.testing.node import Node
-from aiokafka_lite.testing.placement import check_replicas, place, place_as_told, place_more
+from aiokafka_lite.testing.placement import check_replicas, place, place_as_assigned, place_more
 from aiokafka_lite.testing.quotas import QuotaTable
 from aiokafka_lite.testing.security.authorizer import Authorizer
 from aiokafka_lite.testing.storage.journal import Journal
@@ -390,7 +390,7 @@ class ClusterState:
         """Return the replicas of each partition, by partition number."""
         node_ids = list(self.nodes)
         if assignments:
-            return place_as_told(node_ids, partitions, replication_factor, assignments)
+            return place_as_assigned(node_ids, partitions, replication_factor, assignments)
         if partitions == -1:
             partitions = self.broker_config.integer("num.partitions")
         if replication_factor == -1:

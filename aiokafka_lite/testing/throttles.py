@@ -87,12 +87,12 @@ class Throttles:
     def __init__(self, quotas: QuotaTable, clock: Clock) -> None:
         self._quotas = quotas
         self._clock = clock
-        self._told: dict[_Which, int] = {}
+        self._set: dict[_Which, int] = {}
         self._rates: dict[tuple[str, str, str], _Rate] = {}
 
     @property
     def active(self) -> bool:
-        return bool(self._told) or not self._quotas.is_empty
+        return bool(self._set) or not self._quotas.is_empty
 
     def set(
         self,
@@ -115,13 +115,13 @@ class Throttles:
         """
         if seconds < 0:
             raise ValueError(f"seconds={seconds}: must not be negative")
-        self._told.pop((api_key, client_id, principal), None)
+        self._set.pop((api_key, client_id, principal), None)
         if seconds:
-            self._told[api_key, client_id, principal] = round(seconds * 1000)
+            self._set[api_key, client_id, principal] = round(seconds * 1000)
 
     def clear(self) -> None:
         """Remove the throttles from `set`; quotas stay."""
-        self._told.clear()
+        self._set.clear()
 
     def largest_fetch(self, user: str, client_id: str) -> int | None:
         """Return the maximum bytes of a fetch that the quota can ever allow; None for no limit."""
@@ -146,9 +146,9 @@ class Throttles:
             busy: Handling time in seconds.
         """
         asked = (api_key, client_id, principal)
-        told = max((ms for which, ms in self._told.items() if _fits(which, asked)), default=0)
+        set_ms = max((ms for which, ms in self._set.items() if _fits(which, asked)), default=0)
         if self._quotas.is_empty:
-            return Throttle(told)
+            return Throttle(set_ms)
         user = principal.partition(":")[2]
         quota = self._charge(REQUEST_PERCENTAGE, user, client_id, busy * 100)
         quota = min(quota, LONGEST_FOR_REQUESTS_MS)
@@ -158,7 +158,7 @@ class Throttles:
         if quota and api_key == ApiKey.FETCH:
             # The response will be empty, so its bytes do not count.
             self._charge(CONSUMER_RATE, user, client_id, -size)
-        return Throttle(max(told, quota), empties_fetch=quota > 0)
+        return Throttle(max(set_ms, quota), empties_fetch=quota > 0)
 
     def _charge(self, key: str, user: str, client_id: str, amount: float) -> int:
         limit = self._quotas.limit(key, user, client_id)

@@ -67,7 +67,7 @@ class Streamed:
 
 
 def stream(spark: "SparkSession", form: str, options: Options, checkpoint: Path) -> Streamed:
-    """Stream all that is there now, from where the checkpoint tells to go on."""
+    """Stream all available records, starting at the checkpoint."""
     found: list[tuple[Any, ...]] = []
 
     def take(frame: "DataFrame", _number: int) -> None:
@@ -92,7 +92,7 @@ def stream(spark: "SparkSession", form: str, options: Options, checkpoint: Path)
 
 
 def _place(told: Any) -> Place:
-    """An offset of a query's progress: told as JSON, or parsed, as the version has it."""
+    """Return an offset of a query's progress, which is JSON or parsed, depending on the version."""
     place: Place = (json.loads(told) if isinstance(told, str) else told) or {}
     return {
         topic: {partition: int(offset) for partition, offset in partitions.items()}

@@ -93,5 +93,5 @@ def connector(spark: "SparkSession", connector_class_path: list[Path]) -> str:
 
 @pytest.fixture(scope="session")
 def kinds(kafka: RealKafka) -> Kinds:
-    """Topics of every kind, made on first use and shared by the run; nobody writes to them."""
+    """Topics of every kind, created on first use and shared by all tests, which only read them."""
     return Kinds(kafka)

@@ -32,7 +32,7 @@ TASK_POINTS = {
     "committed": (TaskTransaction, "commit", "after"),
     "closed": (TaskTransaction, "close", "after"),
 }
-"""In a task: the method, and whether the crash comes before it or after it."""
+"""In a task: the method, and whether the crash happens before or after it."""
 
 DRIVER_POINTS = ("before the check", "after the check")
 

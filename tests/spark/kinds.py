@@ -46,7 +46,7 @@ class Written:
 
 
 def numbered(partition: int, count: int, first: int = 0) -> list[Written]:
-    """Records whose values say where they belong, a second apart."""
+    """Records, a second apart, whose values contain their topic and position."""
     return [
         Written(
             partition,

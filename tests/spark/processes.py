@@ -68,7 +68,7 @@ def _command(pid: int) -> bytes:
 
 
 def is_there(pid: int) -> bool:
-    """Whether that process has not ended; one that nobody has waited for has."""
+    """Return True if the process is running; a zombie is not."""
     return _command(pid) != b""
 
 

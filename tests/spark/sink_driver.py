@@ -1,4 +1,4 @@
-"""A driver of its own, which a test may have killed: it streams a topic into another exactly once.
+"""A separate driver, which a test may kill: it streams a topic into another one exactly once.
 
     python -m tests.spark.sink_driver '{"servers": ..., "from": ..., "to": ..., "folder": ...,
         "crash": "committed"}'

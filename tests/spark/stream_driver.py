@@ -1,4 +1,4 @@
-"""A driver of its own, which a test may have killed: it streams a topic into a folder.
+"""A separate driver, which a test may kill: it streams a topic into a folder.
 
     python -m tests.spark.stream_driver '{"options": {...}, "folder": ..., "kill": [1, "after"]}'
 

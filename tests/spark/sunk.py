@@ -1,4 +1,4 @@
-"""What the tests of the sink share: streams to write, and what is in Kafka afterwards."""
+"""Helpers of the sink's tests: writing streams, and reading the result from Kafka."""
 
 import asyncio
 from pathlib import Path

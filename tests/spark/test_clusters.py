@@ -21,7 +21,7 @@ ORDER = b'{"order_id": "o-%d", "item": "tea", "price": 2.0, "quantity": %d}'
 
 
 # Spark gives a Python process ten seconds to start and call back, and no setting for more: too few
-# on a machine with other work. The command is run again then, as whoever runs a pipeline would.
+# on a machine with other work. The command is then repeated, as a user would do.
 TOO_SLOW = "Python worker failed to connect back"
 TRIES = 3
 
@@ -108,7 +108,7 @@ def test_on_a_standalone_cluster_of_two_workers(
         findings = pipeline(tmp_path, "doctor", *place).splitlines()
         (executors,) = [line for line in findings if " executors " in line]
         assert executors.startswith("ok ")
-        # What the executors import is what was packed, not what is installed here.
+        # The executors import the packed modules, not those installed here.
         folders = {worker for worker in ("worker-0", "worker-1") if worker in executors}
         assert folders == {"worker-0", "worker-1"}
         assert executors.count("aiokafka_lite_packed/aiokafka_lite/__init__.py") >= 2

@@ -22,7 +22,7 @@ def places(**offsets: int) -> str:
 
 
 def six(**offsets: int) -> str:
-    """All six partitions of `plain`, from their beginning unless told otherwise."""
+    """All six partitions of `plain`, by default from their start."""
     return places(**{**{f"p{number}": -2 for number in range(6)}, **offsets})
 
 

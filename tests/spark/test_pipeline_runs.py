@@ -174,7 +174,7 @@ def test_a_stream_that_is_told_to_end_ends_after_its_batch(spark: SparkSession, 
     # Every batch that was begun was committed: none will be run twice.
     assert batches(checkpoint, "offsets") == batches(checkpoint, "commits")
     assert not spark.streams.active
-    # The next run goes on after it.
+    # The next run continues after it.
     stop.clear()
     first: list[Progress] = []
 

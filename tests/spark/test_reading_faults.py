@@ -105,7 +105,7 @@ def test_a_killed_worker_is_replaced(spark: "SparkSession", kinds: Kinds) -> Non
 def test_the_streams_own_process_is_killed(
     spark: "SparkSession", kinds: Kinds, tmp_path: Path
 ) -> None:
-    """The query fails, and goes on from its checkpoint when it is started again."""
+    """The query fails, and continues from its checkpoint after a restart."""
     from pyspark.errors import StreamingQueryException
 
     topic = kinds.create("sourced", 2)

@@ -1,4 +1,4 @@
-"""A cluster that lets in only who shows something, and to what it may: TLS, SASL and ACLs.
+"""A cluster with authentication and authorization: TLS, SASL and ACLs.
 
 Each way in, by Spark's options to the letter, is tried by a batch written, a stream that reads and
 writes exactly once, and a batch read; where Spark's own connector can be had it reads by the same
@@ -38,7 +38,7 @@ Options = dict[str, str]
 
 
 PRINCIPALS = ("User:alice", "User:CN=client")
-"""Who logs in by SASL, and who shows a certificate."""
+"""The SASL users, and the principals of client certificates."""
 TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5  # resource types
 READ, WRITE, ALLOW, PREFIXED = 3, 4, 3, 4
 RIGHTS = [
@@ -102,7 +102,7 @@ def token_endpoint() -> Iterator[str]:
 
 
 class TokenEndpoint(BaseHTTPRequestHandler):
-    """Tokens without a signature, which a broker takes that was not told whom to trust."""
+    """Unsigned tokens, which a broker accepts by default."""
 
     def do_POST(self) -> None:
         asked = self.rfile.read(int(self.headers["Content-Length"]))

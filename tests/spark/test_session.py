@@ -1,4 +1,4 @@
-"""The session that every test here shares; and whether a pipeline sees that there is one."""
+"""The session that the tests share, and whether a pipeline finds an existing one."""
 
 import importlib.util
 import sys

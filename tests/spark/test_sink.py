@@ -1,4 +1,4 @@
-"""Writing on a real Spark to a real Kafka: at least once, the usual path and what is refused."""
+"""Writes from a real Spark to a real Kafka: at least once, the common case, and errors."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -111,7 +111,7 @@ def test_without_it_a_replay_doubles(
 def test_an_epoch_that_comes_again_as_another_is_refused(
     spark: "SparkSession", kafka: RealKafka, tmp_path: Path, topic: Topics
 ) -> None:
-    """Rows of chance: what the promise does not cover is told, and not written twice."""
+    """Random rows break the guarantee: this is reported, and nothing is written twice."""
     name = topic(3)
     frame = lines_of_text(spark, tmp_path, files=2, lines=LINES, prefix=name)
     frame = frame.selectExpr("concat(value, uuid()) as value")

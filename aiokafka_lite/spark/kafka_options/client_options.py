@@ -213,7 +213,7 @@ def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return the `kafka.*` options by Kafka's names, in lower case.
 
     Args:
-        options: As Spark gives them.
+        options: The options from Spark.
     """
     return {
         name.lower().removeprefix(PREFIX): value
@@ -226,7 +226,7 @@ def consumer_arguments(options: Mapping[str, str]) -> dict[str, object]:
     """Return the arguments of an `AIOKafkaConsumer` whose offsets Spark manages.
 
     Args:
-        options: As Spark gives them, names in any case; others than `kafka.*` are passed over.
+        options: The options from Spark, with names in any case; only `kafka.*` options matter.
 
     Returns:
         The given options, and settings that disable resets, auto-commit and topic creation.
@@ -257,7 +257,7 @@ def producer_arguments(options: Mapping[str, str]) -> dict[str, object]:
     """Return the arguments of an `AIOKafkaProducer` for keys and values in bytes.
 
     Args:
-        options: As Spark gives them, names in any case; others than `kafka.*` are passed over.
+        options: The options from Spark, with names in any case; only `kafka.*` options matter.
 
     Returns:
         The given options, and nothing else.

@@ -192,20 +192,20 @@ def _credentials(options: Mapping[str, str], login: Login | None) -> ClientCrede
             "OAUTHBEARER: tokens are requested from it (client credentials)"
         )
     _check_endpoint(url)
-    told = {} if login is None else login.options
+    login_options = {} if login is None else login.options
     prefix = "sasl.oauthbearer.client.credentials."
-    client_id = options.get(f"{prefix}client.id", told.get("clientId"))
-    secret = options.get(f"{prefix}client.secret", told.get("clientSecret"))
+    client_id = options.get(f"{prefix}client.id", login_options.get("clientId"))
+    secret = options.get(f"{prefix}client.secret", login_options.get("clientSecret"))
     if client_id is None or secret is None:
         raise KafkaConfigurationError(
             f"OAUTHBEARER needs '{prefix}client.id' and '{prefix}client.secret' (or clientId and "
             "clientSecret in 'sasl.jaas.config')"
         )
-    scope = options.get("sasl.oauthbearer.scope", told.get("scope"))
+    scope = options.get("sasl.oauthbearer.scope", login_options.get("scope"))
     extensions = tuple(
         sorted(
             (name.removeprefix("extension_"), value)
-            for name, value in told.items()
+            for name, value in login_options.items()
             if name.startswith("extension_")
         )
     )

@@ -101,8 +101,8 @@ class ClientCredentials(AbstractTokenProvider):
                 },
             )
             with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT) as answer:
-                told = json.load(answer)
-            token, life = told["access_token"], told.get("expires_in", DEFAULT_LIFE)
+                reply = json.load(answer)
+            token, life = reply["access_token"], reply.get("expires_in", DEFAULT_LIFE)
         except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
             if isinstance(error, urllib.error.HTTPError):
                 error.close()  # its response keeps the connection open
@@ -113,5 +113,11 @@ class ClientCredentials(AbstractTokenProvider):
 
     def __reduce__(self) -> tuple[type[ClientCredentials], tuple[object, ...]]:
         # Leave out the token: a worker has another clock.
-        told = (self.url, self.client_id, self.client_secret, self.scope, self.sasl_extensions)
-        return ClientCredentials, told
+        attributes = (
+            self.url,
+            self.client_id,
+            self.client_secret,
+            self.scope,
+            self.sasl_extensions,
+        )
+        return ClientCredentials, attributes

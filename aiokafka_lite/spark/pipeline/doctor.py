@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["TRIAL", "Finding", "examine"]
 
 OLDEST = {"pyspark": (4, 2), "pyarrow": (17, 0), "pandas": (2, 2)}
-PATIENCE = 10.0  # seconds for Kafka to answer
+CONNECT_TIMEOUT = 10.0  # seconds for Kafka to answer
 
 TRIAL = Pipeline("doctor", Source("rate"), Sink("noop"))
 """The pipeline to check if none is given."""
@@ -150,7 +150,7 @@ def _kafka(bootstrap: str) -> Finding:
 
 
 async def _connect(host: str, port: int) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(CONNECT_TIMEOUT):
         _, writer = await asyncio.open_connection(host, port)
     writer.close()
     await writer.wait_closed()

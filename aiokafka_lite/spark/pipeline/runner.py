@@ -102,13 +102,13 @@ def _run_stream(
 
     tally = Tally()
 
-    def told(progress: Progress) -> None:
+    def on_progress(progress: Progress) -> None:
         # Spark may still report a previous run.
         if progress.run_id == str(query.runId) and tally.add(progress) and report is not None:
             report(progress)
 
     query = start(pipeline, session, once=once)
-    listener = ProgressListener(told, query=pipeline.name)
+    listener = ProgressListener(on_progress, query=pipeline.name)
     session.streams.addListener(listener)
     ended = "all read"
     try:
@@ -123,7 +123,7 @@ def _run_stream(
         session.streams.removeListener(listener)
         # The events of the last batches may arrive later.
         for progress in query.recentProgress:
-            told(Progress.parse(json.loads(progress.json)))
+            on_progress(Progress.parse(json.loads(progress.json)))
     return tally.summary(pipeline.name, ended)
 
 

@@ -49,7 +49,7 @@ _AT_ONCE: Final = 32
 """Number of groups queried concurrently."""
 
 
-_PATIENCE: Final = 60.0
+_LIST_TIMEOUT: Final = 60.0
 _PAUSE: Final = 0.5
 """Timeout in seconds for listing groups, and the pause between two requests."""
 
@@ -301,13 +301,13 @@ async def check_marks(client: AIOKafkaClient, written: Sequence[TaskWritten]) ->
     if not places:
         return
     epoch = places[0].epoch
-    told = {each.place.name: each for each in written if each.place is not None and each.rows}
-    names = set(told)
+    reported = {each.place.name: each for each in written if each.place is not None and each.rows}
+    names = set(reported)
     if all(each.first for each in written):
         names |= {name for name in await _groups(client) if places[0].is_of_same_write(name)}
-    topics = {name: told[name].topic if name in told else None for name in sorted(names)}
+    topics = {name: reported[name].topic if name in reported else None for name in sorted(names)}
     for name, mark in (await _marks(client, topics)).items():
-        known = told.get(name)
+        known = reported.get(name)
         if known is None:
             if mark is not None and mark.epoch == epoch:
                 raise ReplayError(
@@ -347,7 +347,7 @@ async def _groups(client: AIOKafkaClient) -> set[str]:
     others, so all brokers must be queried again.
     """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE
+    deadline = loop.time() + _LIST_TIMEOUT
     while True:
         try:
             return await _groups_now(client)

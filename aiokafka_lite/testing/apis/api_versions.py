@@ -25,7 +25,7 @@ from aiokafka_lite.protocol.messages.api_versions import (
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing.context import ApiRanges, RequestContext
-from aiokafka_lite.testing.release_profile import told
+from aiokafka_lite.testing.release_profile import announced
 
 _LOWEST_LEVEL_0_SINCE: Final = 4
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -42,7 +42,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
         return ApiVersionsResponse(error_code=error.errno)
     features = context.state.features
     return ApiVersionsResponse(
-        api_keys=_entries(told(context.offered, features.release)),
+        api_keys=_entries(announced(context.offered, features.release)),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=levels.lowest, max_version=levels.highest)
             for name, levels in features.supported.items()

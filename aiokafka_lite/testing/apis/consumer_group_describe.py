@@ -113,12 +113,12 @@ def _check_topics(members: Iterable[Member], context: RequestContext) -> None:
         TopicAuthorizationFailedError
     """
     for member in members:
-        told = {
+        assigned = {
             topic.topic_name
             for assignment in (member.assignment, member.target_assignment)
             for topic in assignment.topic_partitions
         }
-        for name in {*told, *member.subscribed_topic_names}:
+        for name in {*assigned, *member.subscribed_topic_names}:
             if not context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
                 raise TopicAuthorizationFailedError(
                     "The group has described topic(s) that the client is not authorized to"

@@ -84,5 +84,5 @@ def _config(topic: Topic, name: str, context: RequestContext) -> CreatableTopicC
     if name not in topic.configs:
         brokers = context.state.broker_config
         found = [brokers.synonyms(known, context.node_id) for known in broker_names(name)]
-        source = next((told[0][0] for told in found if told), ConfigSource.DEFAULT_CONFIG)
+        source = next((values[0][0] for values in found if values), ConfigSource.DEFAULT_CONFIG)
     return CreatableTopicConfigs(name=name, value=topic.config(name), config_source=source)

@@ -18,7 +18,7 @@ from aiokafka_lite.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.placement import in_sync_as_told
+from aiokafka_lite.testing.placement import in_sync_replicas
 from aiokafka_lite.testing.security.acls import Operation, Resource
 from aiokafka_lite.testing.topics import Partition, check_topic_name
 
@@ -129,7 +129,7 @@ def _described(
             context.check(partition.topic.name, partition.index)
         except BrokerResponseError as error:
             error_code = error.errno
-        isr, eligible = in_sync_as_told(partition, context.state.features)
+        isr, eligible = in_sync_replicas(partition, context.state.features)
         yield DescribeTopicPartitionsResponsePartition(
             error_code=error_code,
             partition_index=partition.index,

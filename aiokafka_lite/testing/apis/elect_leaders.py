@@ -65,7 +65,7 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
         replica_election_results=[
             ReplicaElectionResult(
                 name,
-                list(_elect(name, indexes, context, unclean=unclean, tell_all=asked is not None)),
+                list(_elect(name, indexes, context, unclean=unclean, report_all=asked is not None)),
             )
             for name, indexes in wanted
         ]
@@ -73,15 +73,15 @@ def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeader
 
 
 def _elect(
-    name: str, indexes: list[int], context: RequestContext, *, unclean: bool, tell_all: bool
+    name: str, indexes: list[int], context: RequestContext, *, unclean: bool, report_all: bool
 ) -> Iterator[PartitionResult]:
-    """Yield the results of a topic; without `tell_all`, omit those that needed no election."""
+    """Yield the results of a topic; without `report_all`, omit those that needed no election."""
     for index in indexes:
         try:
             context.check(name, index)
             _elect_one(name, index, context, unclean=unclean)
         except BrokerResponseError as error:
-            if tell_all or not isinstance(error, ElectionNotNeededError):
+            if report_all or not isinstance(error, ElectionNotNeededError):
                 yield PartitionResult(index, error.errno, wording(error))
         else:
             yield PartitionResult(index, error_message=None)

@@ -151,13 +151,13 @@ class _Fetch(Delayed, ABC):
                 session.on_waiting(fetched, look.partition)
         return False
 
-    def _answer(self, told: Sequence[tuple[SessionPartition, PartitionData]]) -> FetchResponse:
+    def _answer(self, results: Sequence[tuple[SessionPartition, PartitionData]]) -> FetchResponse:
         """Build the response: group adjacent partitions by topic, with rejected ones last."""
-        if any(data.error_code in _REFUSED_UNREAD for _, data in told):
-            told = sorted(told, key=lambda entry: entry[1].error_code in _REFUSED_UNREAD)
+        if any(data.error_code in _REFUSED_UNREAD for _, data in results):
+            results = sorted(results, key=lambda entry: entry[1].error_code in _REFUSED_UNREAD)
         response = FetchResponse(session_id=self._session.session_id)
         previous: UUID | str | None = None
-        for fetched, data in told:
+        for fetched, data in results:
             topic = fetched.key[0]
             if topic != previous:
                 previous = topic
@@ -165,14 +165,14 @@ class _Fetch(Delayed, ABC):
                 response.responses.append(FetchableTopicResponse(name, topic_id, []))
             response.responses[-1].partitions.append(data)
         if self._context.version >= _LEADER_HINT_SINCE:
-            response.node_endpoints = self._endpoints_of_leaders(told)
+            response.node_endpoints = self._endpoints_of_leaders(results)
         return response
 
     def _endpoints_of_leaders(
-        self, told: Sequence[tuple[SessionPartition, PartitionData]]
+        self, results: Sequence[tuple[SessionPartition, PartitionData]]
     ) -> list[NodeEndpoint]:
         """Return the addresses of the new leaders in the rejected partitions."""
-        leaders = {data.current_leader.leader_id for _, data in told if data.error_code}
+        leaders = {data.current_leader.leader_id for _, data in results if data.error_code}
         nodes = [self._context.state.nodes[leader] for leader in sorted(leaders) if leader >= 0]
         return [
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
@@ -186,14 +186,14 @@ class _FullFetch(_Fetch):
     def take_now(self) -> FetchResponse:
         session, cache = self._session, self._context.state.fetch_sessions[self._context.node_id]
         self._reader.begin()
-        told = [(fetched, self._reader.read(fetched)[0]) for fetched in session]
+        results = [(fetched, self._reader.read(fetched)[0]) for fetched in session]
         now_ms = self._context.state.clock.now_ms()
         if self._request.session_epoch == INITIAL_EPOCH and cache.maybe_add(session, now_ms):
-            for fetched, data in told:
-                fetched.on_told(data)
+            for fetched, data in results:
+                fetched.on_sent(data)
         else:
             session.close()
-        return self._answer(told)
+        return self._answer(results)
 
     def cancel(self) -> None:
         self._session.close()
@@ -219,9 +219,9 @@ class _IncrementalFetch(_Fetch):
                 error_code=InvalidFetchSessionEpoch.errno, session_id=session.session_id
             )
         self._reader.begin()
-        told = []
+        results = []
         for fetched in session.pending():
             data, partition = self._reader.read(fetched)
             if session.on_read(fetched, data, partition):
-                told.append((fetched, data))
-        return self._answer(told)
+                results.append((fetched, data))
+        return self._answer(results)

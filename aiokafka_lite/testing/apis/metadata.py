@@ -29,7 +29,7 @@ from aiokafka_lite.protocol.messages.metadata import (
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.placement import in_sync_as_told
+from aiokafka_lite.testing.placement import in_sync_replicas
 from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.topics import (
     INTERNAL_TOPICS,
@@ -181,7 +181,7 @@ def _partition(
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
-        isr_nodes=in_sync_as_told(partition, context.state.features)[0],
+        isr_nodes=in_sync_replicas(partition, context.state.features)[0],
         offline_replicas=_missing(partition.replicas, alive),
     )
 

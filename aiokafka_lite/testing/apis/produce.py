@@ -50,7 +50,7 @@ _ABORTABLE_SINCE: Final = 11
 _ADDS_PARTITIONS_SINCE: Final = 12
 _LEADER_HINT_SINCE: Final = 10
 _ACKS: Final = (-1, 0, 1)
-_START_UNTOLD: Final = (CorruptRecordException, MessageSizeTooLargeError)
+_WITHOUT_START: Final = (CorruptRecordException, MessageSizeTooLargeError)
 
 ADMIN_CLIENT: Final = "__admin_client"
 """The client id that may write to internal topics."""
@@ -278,13 +278,13 @@ def _refused(
 ) -> PartitionProduceResponse:
     """Return the error response; `partition` is set if its log rejected the batch, and most of
     those responses contain its log start offset."""
-    tells_start = partition is not None and not isinstance(error, _START_UNTOLD)
+    includes_start = partition is not None and not isinstance(error, _WITHOUT_START)
     return PartitionProduceResponse(
         index=index,
         error_code=error.errno,
         base_offset=-1,
         log_append_time_ms=-1,
-        log_start_offset=partition.log.start_offset if partition and tells_start else -1,
+        log_start_offset=partition.log.start_offset if partition and includes_start else -1,
         error_message=wording(error),
     )
 

@@ -23,8 +23,8 @@ _PROTOCOL_SINCE: Final = 5
 def handle(request: SyncGroupRequest, context: RequestContext) -> SyncGroupResponse | Delayed:
     try:
         context.check()
-        told = (request.protocol_type, request.protocol_name)
-        if context.version >= _PROTOCOL_SINCE and None in told:
+        protocol = (request.protocol_type, request.protocol_name)
+        if context.version >= _PROTOCOL_SINCE and None in protocol:
             raise InconsistentGroupProtocolError("the protocol type and name are required")
         context.authorize(Operation.READ, Resource.GROUP, request.group_id)
         group = context.group(request.group_id)

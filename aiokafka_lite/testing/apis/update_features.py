@@ -36,10 +36,10 @@ def handle(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFea
     if not request.validate_only:
         for update in request.feature_updates:
             features.update(update.feature, update.max_version_level)
-    told = request.feature_updates if context.version < _NO_RESULTS_SINCE else []
+    reported = request.feature_updates if context.version < _NO_RESULTS_SINCE else []
     return UpdateFeaturesResponse(
         error_message=None,
-        results=[UpdatableFeatureResult(feature=update.feature) for update in told],
+        results=[UpdatableFeatureResult(feature=update.feature) for update in reported],
     )
 
 

@@ -85,8 +85,8 @@ class ConsumerGroup(ConsumerRoster):
         replaced, before = self._reporting(member_id, report, reported)
         updated = replace(
             before,
-            instance_id=_told(report.instance_id, before.instance_id),
-            rack_id=_told(report.rack_id, before.rack_id),
+            instance_id=_reported_or(report.instance_id, before.instance_id),
+            rack_id=_reported_or(report.rack_id, before.rack_id),
             client_id=reporter.client_id,
             client_host=reporter.client_host,
             rebalance_timeout_ms=(
@@ -99,8 +99,8 @@ class ConsumerGroup(ConsumerRoster):
                 if report.subscribed_topic_names is None
                 else frozenset(report.subscribed_topic_names)
             ),
-            subscribed_regex=_told(report.subscribed_topic_regex, before.subscribed_regex),
-            server_assignor=_told(report.server_assignor, before.server_assignor),
+            subscribed_regex=_reported_or(report.subscribed_topic_regex, before.subscribed_regex),
+            server_assignor=_reported_or(report.server_assignor, before.server_assignor),
             classic=None,
         )
         after = self.advance(before, updated, reported, sees, replaced=replaced)
@@ -110,12 +110,14 @@ class ConsumerGroup(ConsumerRoster):
             and (report.subscribed_topic_names, report.subscribed_topic_regex) != (None, None)
             and reported is not None
         )
-        told = report.member_epoch == JOINING_EPOCH or is_full or before.assigned != after.assigned
+        has_assignment = (
+            report.member_epoch == JOINING_EPOCH or is_full or before.assigned != after.assigned
+        )
         return ConsumerGroupHeartbeatResponse(
             member_id=after.member_id,
             member_epoch=after.epoch,
             heartbeat_interval_ms=self.settings.heartbeat_interval_ms,
-            assignment=_assignment(after.assigned) if told else None,
+            assignment=_assignment(after.assigned) if has_assignment else None,
         )
 
     def new_member_id(self) -> str:
@@ -357,14 +359,14 @@ def _reads_otherwise(before: ConsumerMember, updated: ConsumerMember) -> bool:
     )
 
 
-def _told(new: T | None, old: T) -> T:
+def _reported_or(new: T | None, old: T) -> T:
     return old if new is None else new
 
 
-def _partitions(told: Iterable[TopicPartitions] | None) -> Partitions | None:
-    if told is None:
+def _partitions(reported: Iterable[TopicPartitions] | None) -> Partitions | None:
+    if reported is None:
         return None
-    return {topic.topic_id: frozenset(topic.partitions) for topic in told}
+    return {topic.topic_id: frozenset(topic.partitions) for topic in reported}
 
 
 def _assignment(assigned: Mapping[UUID, Iterable[int]]) -> Assignment:

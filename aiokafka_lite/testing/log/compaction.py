@@ -150,7 +150,7 @@ def compact(
                 left.append(batch)
             else:
                 left.append(_rebuilt(header, records, horizon))
-        elif _tells_last(header, producers) or header.last_offset + 1 == end:
+        elif _has_last_write(header, producers) or header.last_offset + 1 == end:
             left.append(_emptied(header))
     left += [batch for batch, _ in rest]
     return Compacted(left, [each for each in aborted if each not in transactions.gone])
@@ -171,7 +171,7 @@ def _newest(
     return newest
 
 
-def _tells_last(header: BatchHeader, producers: Mapping[int, LastRecord]) -> bool:
+def _has_last_write(header: BatchHeader, producers: Mapping[int, LastRecord]) -> bool:
     """Return True if a batch is the last trace of a producer's writes."""
     last = producers.get(header.producer_id) if header.producer_id >= 0 else None
     if last is None:

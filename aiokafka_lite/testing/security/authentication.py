@@ -220,7 +220,7 @@ class Authentication:
             self._stage = _Stage.OVER
             what = "authentication" if self._known is None else "re-authentication"
             raise SaslAuthenticationFailed(
-                refusal.told
+                refusal.shown
                 or f"Authentication failed during {what} due to invalid credentials with SASL"
                 f" mechanism {exchange.mechanism}"
             ) from refusal
@@ -249,5 +249,5 @@ class Authentication:
             raise SaslRefused(
                 "Cannot change principals during re-authentication from"
                 f" User.{known.user}: User.{exchange.user}",
-                told=True,
+                shown=True,
             )

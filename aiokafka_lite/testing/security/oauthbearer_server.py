@@ -47,7 +47,7 @@ class OAuthBearerExchange(SaslExchange):
 
     def on_message(self, message: bytes) -> bytes:
         if self._reason is not None and message == _GIVEN_UP:
-            raise SaslRefused(self._reason, told=True)
+            raise SaslRefused(self._reason, shown=True)
         first = _FIRST.fullmatch(message.decode("utf-8", "replace"))
         if first is None:
             raise SaslRefused("Invalid OAUTHBEARER client first message")
@@ -64,7 +64,7 @@ class OAuthBearerExchange(SaslExchange):
                 "Authentication failed: Client requested an authorization id"
                 f" ({first['authorization_id']}) that is different from the token's principal name"
                 f" ({token.user})",
-                told=True,
+                shown=True,
             )
         self.user = token.user
         self.expires_ms = token.expires_ms

@@ -11,13 +11,13 @@ class SaslRefused(Exception):
     """Authentication failed, or a message is invalid; the exchange is over.
 
     Attributes:
-        told: The message for the client; None only says that the credentials are invalid, which
+        shown: The message for the client; None only says that the credentials are invalid, which
             does not reveal whether the user exists.
     """
 
-    def __init__(self, why: str, *, told: bool = False) -> None:
+    def __init__(self, why: str, *, shown: bool = False) -> None:
         super().__init__(why)
-        self.told = why if told else None
+        self.shown = why if shown else None
 
 
 class SaslExchange(ABC):
@@ -55,7 +55,7 @@ class PlainExchange(SaslExchange):
         if len(parts) != 3:
             count = len(parts)
             raise SaslRefused(
-                f"Invalid SASL/PLAIN response: expected 3 tokens, got {count}", told=True
+                f"Invalid SASL/PLAIN response: expected 3 tokens, got {count}", shown=True
             )
         authorization_id, user, password = parts
         if not user:
@@ -71,4 +71,4 @@ class PlainExchange(SaslExchange):
 
 
 def _failed(why: str) -> SaslRefused:
-    return SaslRefused(f"Authentication failed: {why}", told=True)
+    return SaslRefused(f"Authentication failed: {why}", shown=True)

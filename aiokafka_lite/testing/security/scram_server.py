@@ -69,7 +69,7 @@ class ScramExchange(SaslExchange):
             raise SaslRefused(
                 "Authentication failed: Client requested an authorization id that is different"
                 " from username",
-                told=True,
+                shown=True,
             )
         self._credential = credential
         self._nonce = first["nonce"] + self._new_nonce()

@@ -210,11 +210,11 @@ def _apply(
         values[change.name] = change.value or ""
     else:
         old = listed(values.get(change.name, _default_of_list(change, resource, context)))
-        told = (change.value or "").split(",")
+        items = (change.value or "").split(",")
         if operation is ChangeType.APPEND:
-            new = old + [member for member in told if member not in old]
+            new = old + [member for member in items if member not in old]
         else:
-            new = [member for member in old if member not in told]
+            new = [member for member in old if member not in items]
         values[change.name] = ",".join(new)
 
 

@@ -22,7 +22,7 @@ from aiokafka_lite.testing.transactions.transaction import (
 
 __all__ = ["must_end"]
 
-LARGEST_TOLD: Final = LARGEST_EPOCH - 1  # the largest epoch is never assigned to a producer
+LARGEST_ASSIGNED: Final = LARGEST_EPOCH - 1  # the largest epoch is never assigned to a producer
 
 
 def must_end(
@@ -58,7 +58,7 @@ def _must_end_with_bump(
     state, current = transaction.state, transaction.producer
     after_overflow = (
         transaction.previous_producer_id == producer.producer_id
-        and producer.epoch == LARGEST_TOLD
+        and producer.epoch == LARGEST_ASSIGNED
         and current.epoch == 0
     )
     repeated = after_overflow or current.epoch == producer.epoch + 1

@@ -31,7 +31,7 @@ def test_a_pure_build_is_logged_once_per_process(
     folder = str(Path(notices.__file__).parents[1])
     for part in ("A Python worker of a Spark task", "pure-Python", folder, sys.executable):
         assert part in said
-    # A forked worker has its parent's memory, and a log of its own to explain.
+    # A forked worker has its parent's memory, but its own log.
     monkeypatch.setattr(os, "getpid", lambda: 1)
     notices.warn_of_pure_build("A Python worker of a Spark task")
     assert len(warnings(caplog)) == 2
@@ -61,7 +61,7 @@ class Context:
 
 
 def interpreter(folder: Path, exit_code: int) -> str:
-    """A program that says with its exit code whether it could import the package."""
+    """A program whose exit code shows whether it could import the package."""
     path = folder / "python3"
     path.write_text(f"#!/bin/sh\nexit {exit_code}\n")
     path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A reader's options: precedence, defaults, and what is refused in which words."""
+"""A reader's options: precedence, defaults and error messages."""
 
 import logging
 import pickle
@@ -53,7 +53,7 @@ def test_one_of_three_strategies() -> None:
         ("subscribePattern", "[a-z&&[^b]]", "regular expression"),
     ],
 )
-def test_a_strategy_must_say_something(name: str, text: str, words: str) -> None:
+def test_an_empty_strategy_is_an_error(name: str, text: str, words: str) -> None:
     refused({**KAFKA, name: text}, re.escape(words))
 
 
@@ -61,7 +61,7 @@ def test_topics_are_those_between_the_commas() -> None:
     assert batch(subscribe=" b, a,,b").selection == Selection(topics=("a", "b"))
 
 
-def test_a_selection_chooses_among_what_there_is() -> None:
+def test_a_selection_contains_only_existing_partitions() -> None:
     there = {"b": [1, 0], "a": [0]}
     assert Selection(topics=("a", "b")).chosen(there) == [
         TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("b", 1)
@@ -92,7 +92,7 @@ def test_defaults_depend_on_the_kind_of_query() -> None:
     assert stream().starting == AtEnd(LATEST)
 
 
-def test_one_time_goes_before_times_and_those_before_offsets() -> None:
+def test_timestamps_override_offsets() -> None:
     offsets = {"startingOffsets": '{"t":{"0":5}}'}
     times = {"startingOffsetsByTimestamp": '{"t":{"0":1000}}'}
     time = {"startingTimestamp": " 2000 "}
@@ -101,7 +101,7 @@ def test_one_time_goes_before_times_and_those_before_offsets() -> None:
     assert stream(**offsets, **times, **time).starting == AtTime(2000, or_latest=False)
 
 
-def test_a_time_without_records_is_an_error_unless_told() -> None:
+def test_the_timestamp_strategy_decides_about_times_without_records() -> None:
     options = {"startingTimestamp": "7", "startingOffsetsByTimestampStrategy": "LATEST"}
     assert stream(**options).starting == AtTime(7, or_latest=True)
     assert batch(endingTimestamp="7").ending == AtTime(7, or_latest=True)
@@ -121,7 +121,7 @@ def test_a_time_without_records_is_an_error_unless_told() -> None:
         ({"endingTimestamp": "-7"}, "Expected a time since 1970"),
     ],
 )
-def test_what_a_batch_cannot_do(options: dict[str, str], words: str) -> None:
+def test_invalid_batch_options_are_errors(options: dict[str, str], words: str) -> None:
     refused({**KAFKA, "subscribe": "t", **options}, re.escape(words))
 
 
@@ -188,7 +188,7 @@ def test_the_least_of_a_trigger_is_not_more_than_the_most() -> None:
         batch(minPartitions="4", maxTasks="3")
 
 
-def test_a_slip_of_the_pen_is_refused_and_a_strange_option_told(
+def test_misspelled_options_are_errors_and_unknown_ones_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with pytest.raises(KafkaConfigurationError, match="did you mean 'maxOffsetsPerTrigger'"):
@@ -202,19 +202,19 @@ def test_a_slip_of_the_pen_is_refused_and_a_strange_option_told(
     ]
 
 
-def test_a_group_is_no_error_but_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_group_id_is_logged_and_ignored(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="aiokafka_lite.spark"):
         options = batch(**{"kafka.group.id": "g", "groupIdPrefix": "p"})
     assert "group_id" not in options.consumer
     assert "kafka.group.id" in caplog.text
 
 
-def test_they_travel() -> None:
+def test_options_can_be_pickled() -> None:
     options = stream(subscribe="t", startingOffsets='{"t":{"0":1,"1":2}}')
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_the_table_says_what_every_option_is() -> None:
+def test_the_table_documents_every_option() -> None:
     assert len({option.key for option in TABLE}) == len(TABLE)
     for option in TABLE:
         assert option.meaning.endswith(".")

@@ -57,7 +57,7 @@ def test_offsets_of_partitions_and_of_whole_topics() -> None:
      '{"a":{"0":-3}}', '{"a":{"-1":3}}', '{"a":{"0":9223372036854775808}}', '{"a":"soon"}',
      '{"a":{"0":null}}'],
 )  # fmt: skip
-def test_what_is_no_offsets_is_shown_with_an_example(text: str) -> None:
+def test_invalid_offsets_show_an_example(text: str) -> None:
     with pytest.raises(KafkaConfigurationError) as error:
         parse_offsets(text)
     assert 'Expected e.g. {"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}, got ' in str(error.value)
@@ -86,7 +86,7 @@ def test_the_journal_is_the_json_of_sparks_own_connector() -> None:
     assert begin_in(json.loads(text)) is None
 
 
-def test_the_first_end_in_the_journal_tells_the_beginning_too() -> None:
+def test_the_first_end_contains_the_start() -> None:
     dashed = TopicPartition("with-a-dash-7", 3)
     journal = json.loads(json.dumps(to_journal({A0: 9}, {dashed: 1, A0: 4})))
     assert from_journal(journal) == {A0: 9}
@@ -95,7 +95,7 @@ def test_the_first_end_in_the_journal_tells_the_beginning_too() -> None:
     assert parse_offsets(json.dumps(journal)).partitions == {A0: 9}  # copied by a user
 
 
-def test_partitions_for_people() -> None:
+def test_partitions_as_text() -> None:
     assert listed([B0, A1]) == "a-1, b-0"
     assert listed([]) == "none"
 
@@ -117,12 +117,12 @@ def test_a_partition_without_a_start_is_taken_whole() -> None:
     assert prorated(1, {A0: 0}, {A0: 5, A1: 9}) == {A0: 1, A1: 9}
 
 
-def test_nothing_new_is_nothing() -> None:
+def test_no_new_records_give_an_empty_batch() -> None:
     assert prorated(5, {A0: 3, A1: 9}, {A0: 3, A1: 8}) == {A0: 3, A1: 8}
 
 
 @given(st.integers(1, 10**9), st.lists(st.integers(0, 2**62), min_size=1, max_size=20))
-def test_shares_end_within_what_is_there(limit: int, sizes: list[int]) -> None:
+def test_shares_do_not_exceed_the_available_offsets(limit: int, sizes: list[int]) -> None:
     starts = {TopicPartition("t", number): 5 for number in range(len(sizes))}
     ends = {TopicPartition("t", number): 5 + size for number, size in enumerate(sizes)}
     until = prorated(limit, starts, ends)
@@ -162,7 +162,7 @@ def test_more_pieces_than_offsets() -> None:
     assert len(split([OffsetRange("a", 0, 0, 3)], min_partitions=10)) == 3
 
 
-def test_no_piece_has_more_than_so_many_records() -> None:
+def test_pieces_have_at_most_max_records() -> None:
     pieces = split([OffsetRange("a", 0, 0, 25), OffsetRange("a", 1, 0, 10)], max_records=10)
     assert [each.size for each in pieces] == [8, 8, 9, 10]
 

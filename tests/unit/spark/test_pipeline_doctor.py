@@ -50,7 +50,7 @@ def test_a_session_that_cannot_be_opened_is_a_finding(sessions: list[Pipeline]):
         ({"pandas": "3.1.1"}, "3.1.1: Spark does not support 3 yet: pip install 'pandas<3'"),
     ],
 )
-def test_what_is_too_old_or_too_new_is_told(
+def test_unsupported_versions_are_findings(
     sessions: list[Pipeline],
     monkeypatch: pytest.MonkeyPatch,
     versions: dict[str, str],
@@ -62,7 +62,7 @@ def test_what_is_too_old_or_too_new_is_told(
     assert not sessions
 
 
-def test_what_is_not_installed_is_told(sessions: list[Pipeline], monkeypatch: pytest.MonkeyPatch):
+def test_missing_packages_are_findings(sessions: list[Pipeline], monkeypatch: pytest.MonkeyPatch):
     having(monkeypatch, {})
     found = failures()
     assert [finding.what for finding in found] == ["pyspark", "pyarrow", "pandas"]
@@ -86,7 +86,7 @@ def pipeline(bootstrap: str) -> Pipeline:
     return Pipeline("orders", source, Sink("noop"))
 
 
-def test_kafka_is_there_when_one_of_its_servers_listens(sessions: list[Pipeline]):
+def test_one_reachable_bootstrap_server_is_enough(sessions: list[Pipeline]):
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_server(("127.0.0.1", 0)) as closed,
@@ -106,7 +106,9 @@ def test_kafka_is_there_when_one_of_its_servers_listens(sessions: list[Pipeline]
     ("bootstrap", "words"),
     [("", "kafka.bootstrap.servers is missing"), ("kafka", "kafka: "), ("kafka:x", "kafka:x: ")],
 )
-def test_servers_that_are_none_are_told(sessions: list[Pipeline], bootstrap: str, words: str):
+def test_invalid_bootstrap_servers_are_findings(
+    sessions: list[Pipeline], bootstrap: str, words: str
+):
     (found,) = [f for f in examine(pipeline(bootstrap)) if "Kafka" in f.what]
     assert not found.well
     assert words in found.words

@@ -1,4 +1,4 @@
-"""Which Java is found, and what is said where there is none that Spark runs on."""
+"""The Java that is found, and the error if there is none for Spark."""
 
 from pathlib import Path
 
@@ -21,7 +21,9 @@ def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert find_java() == Java(str(path), "21.0.4", 21)
 
 
-def test_else_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_java_on_the_path_is_found_without_java_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     path = fake_java(tmp_path, 'java version "17" 2021-09-14 LTS')
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", f"{path.parent}:/usr/bin:/bin")
@@ -36,7 +38,7 @@ def test_else_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("The operation couldn't be completed.", 'printed "The operation'),
     ],
 )
-def test_what_spark_does_not_run_on_is_told(
+def test_unsupported_java_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, words: str
 ):
     fake_java(tmp_path, says)
@@ -47,7 +49,7 @@ def test_what_spark_does_not_run_on_is_told(
     assert "apt install openjdk-17-jre-headless" in str(caught.value)
 
 
-def test_none_at_all_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_missing_java_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(JavaMissing, match=r"Java was not found\. Spark needs Java 17 or newer"):

@@ -38,7 +38,7 @@ def test_a_variable_has_the_files_value_or_the_callers(tmp_path: Path):
     assert load(path, {"limit": "3"}).steps == (Sql("SELECT * FROM records WHERE value < 3"),)
 
 
-def test_a_variable_that_is_not_there_is_told(tmp_path: Path):
+def test_unknown_and_unset_variables_are_errors(tmp_path: Path):
     with pytest.raises(SpecError, match=r"no variable 'limt'; its \[variables\] are: limit"):
         load(write(tmp_path, TOML), {"limt": "3"})
     with pytest.raises(SpecError, match=r"\$\{limit\} has no value: set it"):
@@ -54,7 +54,7 @@ def test_secrets_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
     assert steps == (Sql("SELECT * FROM records WHERE value < '${limit}' OR '${limit}'"),)
 
 
-def test_a_variable_may_be_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_variables_may_refer_to_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = write(tmp_path, TOML.replace("limit = 10", "limit = '${env:LIMIT_8}'"))
     assert load(path, {"limit": "3"}).steps == (Sql("SELECT * FROM records WHERE value < 3"),)
     with pytest.raises(SpecError, match="environment variable LIMIT_8 is not set"):
@@ -66,7 +66,7 @@ def test_a_variable_may_be_of_the_environment(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("value", "text"), [("true", "true"), ("2026-01-02", "2026-01-02"), ("1.5", "1.5")]
 )
-def test_a_variable_is_the_text_that_an_option_would_be(tmp_path: Path, value: str, text: str):
+def test_variables_are_converted_to_text_like_options(tmp_path: Path, value: str, text: str):
     path = write(tmp_path, TOML.replace("limit = 10", f"limit = {value}"))
     assert load(path).steps == (Sql(f"SELECT * FROM records WHERE value < {text}"),)
 
@@ -78,12 +78,12 @@ def test_a_variable_is_the_text_that_an_option_would_be(tmp_path: Path, value: s
         ("'${b}'", "variables.limit cannot refer to another"),
     ],
 )
-def test_a_variable_that_is_none_is_told(tmp_path: Path, value: str, words: str):
+def test_invalid_variables_are_errors(tmp_path: Path, value: str, words: str):
     with pytest.raises(SpecError, match=words):
         load(write(tmp_path, TOML.replace("limit = 10", f"limit = {value}")))
 
 
-def test_json_says_the_same(tmp_path: Path):
+def test_json_gives_the_same_pipeline(tmp_path: Path):
     mapping = {"source": {"format": "rate"}, "sink": {"format": "console"}}
     assert load(write(tmp_path, json.dumps(mapping), "spec.json")).source.format == "rate"
 
@@ -103,7 +103,7 @@ def test_yaml_is_read_where_its_parser_is_installed(
     monkeypatch.delitem(sys.modules, "yaml")
 
 
-def test_yaml_without_its_parser_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_yaml_without_pyyaml_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = write(tmp_path, "source: {format: rate}", "spec.yml")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SpecError, match="pip install PyYAML"):
@@ -120,19 +120,19 @@ def test_yaml_without_its_parser_is_told(tmp_path: Path, monkeypatch: pytest.Mon
         ("spec.toml", "sink = 3", r"spec.toml: a pipeline requires"),
     ],
 )
-def test_a_file_that_is_none_is_told(tmp_path: Path, name: str, text: str, words: str):
+def test_invalid_files_are_errors(tmp_path: Path, name: str, text: str, words: str):
     with pytest.raises(SpecError, match=words):
         load(write(tmp_path, text, name))
 
 
-def test_a_file_that_is_not_there_is_told_with_the_ready_ones():
+def test_a_missing_file_lists_the_ready_made_pipelines():
     with pytest.raises(
         SpecError, match=r"'orders.toml' is neither.*archive, replay, transform, window"
     ):
         load("orders.toml")
 
 
-def test_every_ready_pipeline_is_one():
+def test_every_ready_made_pipeline_is_valid():
     assert list(ready_pipelines()) == ["archive", "replay", "transform", "window"]
     for name, about in ready_pipelines().items():
         pipeline = load(name, {"bootstrap": "kafka:9092"})
@@ -143,12 +143,12 @@ def test_every_ready_pipeline_is_one():
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_every_example_is_one(path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_every_example_is_valid(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KAFKA_PASSWORD", "secret")
     assert load(path).name == path.stem
 
 
-def test_the_guides_specification_is_one(tmp_path: Path):
+def test_the_guides_specification_is_valid(tmp_path: Path):
     guide = (Path(__file__).parents[3] / "docs" / "pipelines.md").read_text()
     (specification,) = re.findall(r"```toml\n(.*?)```", guide, re.S)
     assert load(write(tmp_path, specification)).name == "orders_by_minute"

@@ -1,4 +1,4 @@
-"""The archive for executors: what is in it, and that it alone is enough."""
+"""The archive for executors: its contents, and that it is sufficient."""
 
 import errno
 import subprocess
@@ -66,14 +66,14 @@ def test_neither_caches_nor_sources_of_native_modules_are_packed(archive: Path):
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyx")]
 
 
-def test_modules_of_ones_own_go_along(packed: Packed):
+def test_own_modules_are_packed(packed: Packed):
     with tarfile.open(packed.path) as archive:
         names = set(archive.getnames())
     assert {"my_steps_8.py", "my_package_8/__init__.py", "my_package_8/table.json"} <= names
     assert packed.files == len(names)
 
 
-def test_distributions_go_along_with_what_they_need(packed: Packed):
+def test_distributions_are_packed_with_their_dependencies(packed: Packed):
     assert {"pytest-asyncio", "pytest", "pluggy", "lz4"} <= set(packed.packages)
 
 
@@ -86,7 +86,7 @@ def test_distributions_go_along_with_what_they_need(packed: Packed):
         ("a.tgz", {"with_distributions": ["no-such-8"]}, "no-such-8 cannot be packed: it is not"),
     ],
 )
-def test_what_cannot_be_packed_is_told(
+def test_missing_modules_and_distributions_are_errors(
     tmp_path: Path, target: str, more: dict[str, list[str]], words: str
 ):
     with pytest.raises(ValueError, match=words):
@@ -94,7 +94,7 @@ def test_what_cannot_be_packed_is_told(
     assert not (tmp_path / target).exists()
 
 
-def test_an_archive_that_is_there_stays_until_the_new_one_is_whole(
+def test_an_existing_archive_stays_until_the_new_one_is_complete(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def full(*_: object, **__: object) -> None:

@@ -25,7 +25,7 @@ def test_on_a_terminal_the_line_is_rewritten_in_place():
     assert out.getvalue() == f"\r{first}\r{batch(1).line().ljust(len(first))}\n"
 
 
-def test_elsewhere_a_line_comes_now_and_then_and_the_last_one_always():
+def test_without_a_terminal_lines_are_rate_limited():
     out, now = io.StringIO(), [100.0]
     line = ProgressLine(out, clock=lambda: now[0])
     for number in range(3):
@@ -44,7 +44,7 @@ def test_nothing_shown_leaves_nothing():
         assert out.getvalue() == ""
 
 
-def test_a_batch_told_twice_counts_once():
+def test_a_batch_reported_twice_counts_once():
     tally = Tally()
     for number in (0, 2, 1, 2):
         tally.add(batch(number, rows=0 if number == 0 else 10))
@@ -52,7 +52,7 @@ def test_a_batch_told_twice_counts_once():
     assert (summary.rows, summary.batches, summary.last) == (20, 2, batch(2))
 
 
-def test_a_summary_says_rows_batches_time_rate_and_lag():
+def test_a_summary_contains_rows_batches_time_rate_and_lag():
     last = batch(4, lag=Lag(7, 5, 2, 3.5))
     assert str(Summary("orders", "stopped", 1_200, 3, 2.0, last)) == (
         "orders: stopped: 1,200 rows in 3 batches, 2.0 s, 600 rows/s; 7 behind the newest"

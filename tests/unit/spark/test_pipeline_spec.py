@@ -1,4 +1,4 @@
-"""A pipeline's specification: what it means, and how every mistake in it is told."""
+"""A pipeline's specification: its meaning, and the errors of invalid ones."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ def refusal(**parts: object) -> str:
     return str(caught.value)
 
 
-def test_a_whole_specification():
+def test_a_complete_specification():
     pipeline = Pipeline.parse(
         {
             "name": "orders",
@@ -99,7 +99,7 @@ def test_a_whole_specification():
     )
 
 
-def test_the_least_there_is():
+def test_a_minimal_specification():
     pipeline = parsed()
     assert (pipeline.name, pipeline.steps, pipeline.master) == ("pipeline", (), None)
     assert not pipeline.sink.exactly_once
@@ -111,7 +111,7 @@ def test_only_kafkas_formats_get_kafkas_options():
 
 
 @pytest.mark.parametrize("value", ["exactly_once", "EXACTLY_ONCE"])
-def test_exactly_once_is_seen_in_the_sinks_options(value: str):
+def test_exactly_once_follows_the_sinks_options(value: str):
     assert Sink("kafka_lite", {"deliveryGuarantee": value}, checkpoint="/c").exactly_once
 
 
@@ -181,11 +181,11 @@ def test_errors_name_their_place(parts: Mapping[str, object], words: str):
         {"steps": {"arguments": {"password": "hush"}}},
     ],
 )
-def test_a_mistake_is_told_without_what_a_table_holds(parts: Mapping[str, object]):
+def test_errors_do_not_contain_the_contents_of_tables(parts: Mapping[str, object]):
     assert "hush" not in refusal(**parts)
 
 
-def test_what_may_be_a_password_does_not_show():
+def test_repr_contains_no_options():
     pipeline = parsed(
         kafka={"ssl.key.password": "hush"},
         source={"format": "kafka_lite"},
@@ -214,6 +214,6 @@ def test_a_window_has_a_length_and_a_session_a_gap():
     assert "it has window and session" in refusal(steps=[both])
 
 
-def test_source_and_sink_have_to_be_there():
+def test_source_and_sink_are_required():
     with pytest.raises(SpecError, match=r"requires a \[source\] and a \[sink\]"):
         Pipeline.parse({"source": SOURCE})

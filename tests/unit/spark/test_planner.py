@@ -59,7 +59,7 @@ def stream(cluster: FakeCluster, **told: str) -> Planner:
 # Batches
 
 
-def test_all_there_is(cluster: FakeCluster) -> None:
+def test_a_batch_reads_everything_by_default(cluster: FakeCluster) -> None:
     cluster.delete_records("t", 0, 3)
     assert batch(cluster) == {T0: (3, 10), T1: (0, 4), T2: (0, 0)}
 
@@ -107,12 +107,12 @@ def test_times_have_to_be_of_all_partitions(cluster: FakeCluster) -> None:
         batch(cluster, **told)
 
 
-def test_an_end_before_the_start_is_told(cluster: FakeCluster) -> None:
+def test_an_end_before_the_start_is_an_error(cluster: FakeCluster) -> None:
     with pytest.raises(SourceStateError, match="RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"):
         batch(cluster, startingOffsets='{"t":{"0":11,"1":0,"2":0}}')
 
 
-def test_the_earliest_record_is_left_to_whoever_reads_it(cluster: FakeCluster) -> None:
+def test_the_earliest_offset_is_resolved_by_the_task(cluster: FakeCluster) -> None:
     """As in Spark, which asks for it in the tasks."""
 
     def early(**told: str) -> list[bool]:
@@ -132,7 +132,7 @@ def test_the_earliest_record_is_left_to_whoever_reads_it(cluster: FakeCluster) -
     assert {tp: end - start for tp, (start, end) in read.items() if end > start} == {T1: 4}
 
 
-def test_uncommitted_records_are_not_read_when_so_told(cluster: FakeCluster) -> None:
+def test_read_committed_ends_at_the_last_stable_offset(cluster: FakeCluster) -> None:
     async def write() -> None:
         from aiokafka_lite import AIOKafkaProducer
 
@@ -166,7 +166,7 @@ def test_a_topic_that_is_not_there(cluster: FakeCluster, caplog: pytest.LogCaptu
         batch(cluster, assign='{"none":[0]}')
 
 
-def test_what_passes_is_asked_again(cluster: FakeCluster) -> None:
+def test_retriable_errors_are_retried(cluster: FakeCluster) -> None:
     cluster.control(
         ApiKey.METADATA, times=2, error=LeaderNotAvailableError, partitions=[("t", None)],
         when=lambda request: bool(request.topics),
@@ -174,7 +174,7 @@ def test_what_passes_is_asked_again(cluster: FakeCluster) -> None:
     assert batch(cluster)[T0] == (0, 10)
 
 
-def test_what_is_forbidden_is_not(cluster: FakeCluster) -> None:
+def test_fatal_errors_are_not_retried(cluster: FakeCluster) -> None:
     fault = cluster.control(
         ApiKey.METADATA, times=None, error=TopicAuthorizationFailedError,
         partitions=[("t", None)], when=lambda request: bool(request.topics),
@@ -184,14 +184,14 @@ def test_what_is_forbidden_is_not(cluster: FakeCluster) -> None:
     fault.remove()
 
 
-def test_nobody_there() -> None:
+def test_unreachable_brokers_are_an_error() -> None:
     nowhere = {"kafka.bootstrap.servers": "127.0.0.1:9", "subscribe": "t", **SOON}
     planner = Planner(ReadOptions.parse(nowhere, streaming=False))
     with pytest.raises(KafkaConnectionError):
         call(planner.batch_ranges())
 
 
-def test_brokers_that_were_there_are_waited_for(
+def test_brokers_that_were_reachable_are_awaited(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = 0
@@ -221,7 +221,7 @@ def test_brokers_that_were_there_are_waited_for(
 # Streams
 
 
-def test_where_a_query_begins(cluster: FakeCluster) -> None:
+def test_initial_offsets_of_a_query(cluster: FakeCluster) -> None:
     assert call(stream(cluster).initial()) == {T0: 10, T1: 4, T2: 0}
     offsets = '{"t":{"0":99,"1":-1,"2":-2}}'  # beyond the end: as in Spark, it is taken
     assert call(stream(cluster, startingOffsets=offsets).initial()) == {T0: 99, T1: 4, T2: 0}
@@ -234,7 +234,7 @@ def test_the_latest_offsets_know_new_partitions(cluster: FakeCluster) -> None:
     assert latest == {T0: 10, T1: 4, T2: 0, TopicPartition("t", 3): 0}
 
 
-def test_an_end_that_went_back_is_not_believed_at_once(
+def test_an_end_that_moved_back_is_checked_again(
     cluster: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     lists = cluster.count(ApiKey.LIST_OFFSETS)
@@ -245,9 +245,7 @@ def test_an_end_that_went_back_is_not_believed_at_once(
 
 
 @pytest.mark.parametrize("told", [{"subscribePattern": "^(t|other)$"}, {"subscribe": "t,other"}])
-def test_a_partition_that_one_broker_does_not_know_is_not_believed_gone(
-    cluster: FakeCluster, told: dict[str, str]
-) -> None:
+def test_a_missing_partition_is_checked_again(cluster: FakeCluster, told: dict[str, str]) -> None:
     """Or the query would go on without it, and then read it again from its beginning."""
 
     def behind(response: Any) -> None:
@@ -291,7 +289,7 @@ def test_a_topic_that_is_deleted_is_not_waited_for(cluster: FakeCluster) -> None
     assert call(planner.wait_for_more({T0: 10}, 20, 0.01), timeout=10) is True
 
 
-def test_what_a_micro_batch_reads(cluster: FakeCluster) -> None:
+def test_ranges_of_a_micro_batch(cluster: FakeCluster) -> None:
     planner = stream(cluster)
     assert call(planner.ranges({T0: 2, T1: 4, T2: 0}, {T0: 9, T1: 4, T2: 0})) == [
         OffsetRange("t", 0, 2, 9)
@@ -316,7 +314,7 @@ LOST: list[tuple[str, dict[TopicPartition, int], dict[TopicPartition, int], list
 
 
 @pytest.mark.parametrize(("condition", "starts", "ends", "left"), LOST)
-def test_what_is_lost_is_told_as_the_user_wants_it(
+def test_lost_records_follow_fail_on_data_loss(
     cluster: FakeCluster,
     caplog: pytest.LogCaptureFixture,
     condition: str,

@@ -1,4 +1,4 @@
-"""What Spark tells of a batch, and the lag that is worked out of it."""
+"""Spark's report of a batch, and the lag computed from it."""
 
 from aiokafka_lite.spark.progress import Lag, Progress
 
@@ -38,7 +38,7 @@ def test_a_batch_is_read_from_sparks_report():
     )
 
 
-def test_its_line_says_rows_time_rate_lag_and_watermark():
+def test_the_line_contains_rows_time_rate_lag_and_watermark():
     line = Progress.parse(REPORT).line()
     assert line == (
         "batch 7   140 rows   2.0 s   70 rows/s   lag 110 (at most 100 a partition)"
@@ -54,7 +54,7 @@ def test_a_source_that_is_not_kafka_has_no_lag():
     assert "lag" not in progress.line()
 
 
-def test_a_partition_that_is_not_read_yet_and_one_ahead_of_the_report_are_not_behind():
+def test_unread_and_newer_partitions_do_not_count_as_lag():
     source = {
         "endOffset": {"orders": {"0": 120}},
         "latestOffset": {"orders": {"0": 100, "1": 40}, "payments": {"0": 9}},
@@ -63,10 +63,10 @@ def test_a_partition_that_is_not_read_yet_and_one_ahead_of_the_report_are_not_be
     assert Progress.parse({"sources": [source]}).lag == Lag(0, 0, 0, 0.0)
 
 
-def test_an_empty_report_is_a_batch_of_nothing():
+def test_an_empty_report_is_an_empty_batch():
     progress = Progress.parse({})
     assert (progress.rows, progress.seconds, progress.rows_per_second) == (0, 0.0, 0.0)
 
 
-def test_what_the_sink_tells_is_taken():
+def test_the_rows_reported_by_the_sink_are_used():
     assert Progress.parse({"sink": {"numOutputRows": 12}}).rows_written == 12

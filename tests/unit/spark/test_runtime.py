@@ -52,7 +52,7 @@ def test_a_coroutine_runs_in_the_thread_of_the_loop():
     assert runtime.call(where(), 10) == "aiokafka_lite.spark"
 
 
-def test_what_it_raises_comes_out():
+def test_exceptions_of_the_coroutine_are_raised():
     async def fail(error):
         raise error
 
@@ -63,7 +63,7 @@ def test_what_it_raises_comes_out():
     assert not isinstance(info.value, KafkaTimeoutError)
 
 
-def test_what_takes_too_long_is_cancelled():
+def test_a_timeout_cancels_the_coroutine():
     ended = threading.Event()
 
     async def wait():
@@ -77,7 +77,7 @@ def test_what_takes_too_long_is_cancelled():
     assert ended.wait(10)
 
 
-def test_the_loop_does_not_wait_for_itself():
+def test_calling_from_the_loop_is_an_error():
     async def nothing():
         raise AssertionError("it must not run")
 
@@ -88,14 +88,14 @@ def test_the_loop_does_not_wait_for_itself():
         runtime.call(ask())
 
 
-def test_a_client_is_lent_again_to_who_has_the_same_arguments():
+def test_equal_arguments_reuse_a_client():
     first = runtime.call(borrow({"a": 1, "b": ["x"]}))
     assert runtime.call(borrow({"b": ["x"], "a": 1})) is first
     assert runtime.call(borrow({"a": 2, "b": ["x"]})) is not first
     assert first.stopped == 0
 
 
-def test_nobody_shares_a_client():
+def test_concurrent_leases_have_separate_clients():
     async def two():
         async with (
             runtime.lease("thing", {}, Thing) as one,
@@ -154,7 +154,7 @@ def test_idle_clients_are_closed_in_time(monkeypatch):
     assert runtime.call(borrow({"idle": 1})) is not thing
 
 
-def test_only_so_many_are_kept_idle():
+def test_the_number_of_idle_clients_is_bounded():
     things = [runtime.call(borrow({"number": i})) for i in range(runtime.MOST_IDLE + 3)]
     runtime.call(asyncio.sleep(0))
     assert [thing.stopped for thing in things] == [1] * 3 + [0] * runtime.MOST_IDLE
@@ -186,7 +186,7 @@ async def pid_of_loop():
 
 # From Python 3.12 on: what may be in its way is what is tried here.
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_fork_makes_a_loop_of_its_own():
+def test_a_forked_process_has_its_own_loop():
     assert runtime.call(pid_of_loop()) == os.getpid()
     context = multiprocessing.get_context("fork")
     queue = context.SimpleQueue()

@@ -71,7 +71,7 @@ def ranges(reader: DataSourceReader) -> list[OffsetRange]:
 
 
 @pytest.mark.parametrize("headers", [False, True])
-def test_what_tasks_make_is_what_spark_expects(headers: bool) -> None:
+def test_the_batches_of_tasks_have_sparks_schema(headers: bool) -> None:
     expected = to_arrow_schema(record_schema(headers), timezone="UTC")
     assert arrow_schema(column_names(include_headers=headers)).equals(expected)
 
@@ -94,9 +94,7 @@ def test_the_schema_depends_on_one_option() -> None:
         ({"subscribe": "a", "kafka.auto.offset.reset": "latest"}, "startingOffsets"),
     ],
 )
-def test_options_that_no_reader_can_be_told_are_refused_with_the_schema(
-    told: dict[str, str], message: str
-) -> None:
+def test_invalid_reader_options_fail_at_load(told: dict[str, str], message: str) -> None:
     given = {"kafka.bootstrap.servers": "localhost:9092", **told}
     with pytest.raises(KafkaConfigurationError, match=re.escape(message)):
         KafkaLiteDataSource(given).schema()
@@ -111,7 +109,7 @@ def test_options_that_no_reader_can_be_told_are_refused_with_the_schema(
         {"pushdown": "true"},
     ],
 )
-def test_what_only_a_stream_or_only_a_batch_can_be_told_may_stand_in_the_schema_s_options(
+def test_options_of_one_query_type_are_accepted_at_load(
     told: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a", "mine": "1", **told}
@@ -131,7 +129,7 @@ class Refusal(AnalysisException):
 
 
 class Refusing:
-    """A session whose registry takes nothing."""
+    """A session whose registry rejects every format."""
 
     def __init__(self, condition: str) -> None:
         self.dataSource = self
@@ -142,7 +140,7 @@ class Refusing:
         raise Refusal(self.condition)
 
 
-def test_registering_what_is_there_already_changes_nothing() -> None:
+def test_registering_twice_has_no_effect() -> None:
     register(cast(SparkSession, Refusing("DATA_SOURCE_ALREADY_EXISTS")))
 
 
@@ -158,12 +156,12 @@ def test_registering_warns_of_workers_that_lack_the_package(
     assert f"starts its Python workers with {python}" in caplog.text
 
 
-def test_another_refusal_of_the_registry_is_told() -> None:
+def test_other_registration_errors_are_raised() -> None:
     with pytest.raises(AnalysisException, match="UNSUPPORTED"):
         register(cast(SparkSession, Refusing("UNSUPPORTED")))
 
 
-def test_a_schema_of_the_users_own_is_refused(cluster: FakeCluster) -> None:
+def test_a_custom_schema_is_an_error(cluster: FakeCluster) -> None:
     own = StructType([StructField("at", TimestampType())])
     for make in (source(cluster).reader, source(cluster).streamReader):
         with pytest.raises(KafkaConfigurationError, match="fixed schema"):
@@ -250,7 +248,7 @@ else:
 # Filters
 
 
-def test_filters_are_taken_only_when_asked_for(cluster: FakeCluster) -> None:
+def test_filters_are_accepted_only_with_pushdown(cluster: FakeCluster) -> None:
     plain = source(cluster).reader(record_schema(False))
     assert type(plain).pushFilters is DataSourceReader.pushFilters  # or Spark refuses the query
     narrowing = source(cluster, pushdown="true").reader(record_schema(False))
@@ -266,7 +264,7 @@ def narrowed(cluster: FakeCluster, *filters: Filter) -> list[OffsetRange]:
 A0, A1, B0, B1 = (OffsetRange(topic, number, 0, 10) for topic in "ab" for number in (0, 1))
 
 
-def test_what_filters_leave_out(cluster: FakeCluster) -> None:
+def test_filters_reduce_the_offset_ranges(cluster: FakeCluster) -> None:
     assert narrowed(cluster) == [A0, A1, B0, B1]
     assert narrowed(cluster, EqualTo(("topic",), "a")) == [A0, A1]
     assert narrowed(cluster, In(("topic",), ("b", "c")), EqualTo(("partition",), 1)) == [B1]
@@ -290,7 +288,7 @@ def test_what_filters_leave_out(cluster: FakeCluster) -> None:
     assert narrowed(cluster, EqualTo(("topic",), "a"), EqualTo(("topic",), "b")) == []
 
 
-def test_a_time_leaves_out_what_is_before_its_first_record(cluster: FakeCluster) -> None:
+def test_a_time_filter_skips_earlier_offsets(cluster: FakeCluster) -> None:
     def at(milliseconds: int) -> datetime:
         return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
@@ -305,7 +303,7 @@ def test_a_time_leaves_out_what_is_before_its_first_record(cluster: FakeCluster)
     assert narrowed(cluster, GreaterThanOrEqual(("timestamp",), at(500))) == [A0, A1, B0, B1]
 
 
-def test_a_time_before_1970_leaves_out_nothing(cluster: FakeCluster) -> None:
+def test_a_time_filter_before_1970_skips_nothing(cluster: FakeCluster) -> None:
     """A record without a time has one a millisecond before, and is not found by it."""
     none_at_all = datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)
     for moment in (datetime(1960, 1, 1, tzinfo=UTC), none_at_all):

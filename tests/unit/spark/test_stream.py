@@ -81,7 +81,7 @@ def journaled(offsets: Journal) -> Journal:
 # The beginning
 
 
-def test_the_end_of_the_first_micro_batch_tells_where_the_query_begins(
+def test_the_end_of_the_first_micro_batch_contains_the_start(
     cluster: FakeCluster,
 ) -> None:
     source = reader(cluster, startingOffsets="latest")
@@ -109,7 +109,7 @@ def test_a_crash_within_the_first_micro_batch_changes_nothing(
     assert from_journal(again.latestOffset(journaled(first), ALL)) != from_journal(first)
 
 
-def test_what_is_not_new_is_the_same_to_the_letter(cluster: FakeCluster) -> None:
+def test_equal_offsets_have_equal_json(cluster: FakeCluster) -> None:
     source = reader(cluster)
     first = journaled(source.latestOffset(source.initialOffset(), ALL))
     assert "" in first
@@ -155,7 +155,7 @@ def test_an_empty_end_in_a_checkpoint_is_no_beginning(cluster: FakeCluster) -> N
     assert ranges(source, {}, end) == [OffsetRange("t", 0, 0, 10), OffsetRange("t", 1, 0, 5)]
 
 
-def test_a_batch_that_was_planned_as_another_beginning_stays_as_it_was(
+def test_a_planned_first_batch_keeps_its_start(
     cluster: FakeCluster,
 ) -> None:
     """Behind an end of `{}` a release before began anew; an exactly-once sink may have written
@@ -173,7 +173,7 @@ def test_a_checkpoint_of_another_source_is_refused(cluster: FakeCluster) -> None
 # How far
 
 
-def test_everything_or_so_many(cluster: FakeCluster) -> None:
+def test_a_micro_batch_takes_everything_or_up_to_its_limit(cluster: FakeCluster) -> None:
     assert reader(cluster).getDefaultReadLimit() == ReadAllAvailable()
     assert reader(cluster).latestOffset(of(0, 0), ALL) == of(10, 5)
     source = reader(cluster, maxOffsetsPerTrigger="6")
@@ -214,7 +214,7 @@ def test_too_little_waits_for_more_or_for_the_delay(
     assert source.latestOffset(of(13, 5), limit) == of(15, 7)
 
 
-def test_who_waits_for_more_does_not_ask_all_the_time(
+def test_waiting_for_more_limits_the_query_rate(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
@@ -245,7 +245,7 @@ def test_an_idle_query_waits_for_records(cluster: FakeCluster) -> None:
 # AvailableNow
 
 
-def test_what_was_there_when_it_began_and_no_more(cluster: FakeCluster) -> None:
+def test_available_now_reads_what_existed_at_its_start(cluster: FakeCluster) -> None:
     source = reader(cluster, maxOffsetsPerTrigger="9")
     assert isinstance(source, SupportsTriggerAvailableNow)
     source.prepareForTriggerAvailableNow()
@@ -259,13 +259,13 @@ def test_what_was_there_when_it_began_and_no_more(cluster: FakeCluster) -> None:
     assert ends == [{**of(6, 3), "": {"t-0": 0, "t-1": 0}}, of(10, 5)]
 
 
-def test_it_reads_the_last_few_too(cluster: FakeCluster) -> None:
+def test_available_now_reads_a_final_batch_below_the_minimum(cluster: FakeCluster) -> None:
     source = reader(cluster, minOffsetsPerTrigger="100")
     source.prepareForTriggerAvailableNow()
     assert source.latestOffset(of(9, 5), source.getDefaultReadLimit()) == of(10, 5)
 
 
-def test_what_changes_meanwhile_is_told(cluster: FakeCluster) -> None:
+def test_changes_during_available_now_are_errors(cluster: FakeCluster) -> None:
     source = reader(cluster)
     source.prepareForTriggerAvailableNow()
     assert source.latestOffset(of(0, 0), ALL) == of(10, 5)
@@ -291,7 +291,7 @@ def test_the_same_tasks_every_time(cluster: FakeCluster) -> None:
     assert len(first) == 5
 
 
-def test_it_travels(cluster: FakeCluster) -> None:
+def test_the_reader_can_be_pickled(cluster: FakeCluster) -> None:
     source = pickle.loads(pickle.dumps(reader(cluster, maxTasks="1")))
     (task,) = source.partitions(of(3, 0), of(10, 5))
     assert task == KafkaPartition((OffsetRange("t", 0, 3, 10), OffsetRange("t", 1, 0, 5)))

@@ -73,7 +73,7 @@ def produce(cluster, topic, *transactions, **arguments):
     asyncio.run(run())
 
 
-def test_all_that_is_in_the_ranges_and_nothing_else(kafka_broker, kafka_topic_factory):
+def test_exactly_the_records_of_the_ranges_are_read(kafka_broker, kafka_topic_factory):
     tea, coffee = kafka_topic_factory(3), kafka_topic_factory(1)
     for i in range(300):
         for topic, partition in ((tea, 0), (tea, 1), (tea, 2), (coffee, 0)):
@@ -131,7 +131,7 @@ def test_nulls_and_headers(kafka_broker, kafka_topic):
     assert "headers" not in read(kafka_broker, (kafka_topic, 0, 0, 1))[0]
 
 
-def test_batches_are_as_large_as_they_are_told(kafka_broker, kafka_topic):
+def test_batches_respect_their_size_limits(kafka_broker, kafka_topic):
     for _ in range(100):
         kafka_broker.produce(kafka_topic, b"x" * 100)
     whole = OffsetRange(kafka_topic, 0, 0, 100)
@@ -143,7 +143,7 @@ def test_batches_are_as_large_as_they_are_told(kafka_broker, kafka_topic):
     assert [batch.num_rows for batch in read_ranges([whole], one_by_one)] == [1] * 100
 
 
-def test_some_columns_in_an_order_of_ones_own(kafka_broker, kafka_topic):
+def test_selected_columns_keep_the_requested_order(kafka_broker, kafka_topic):
     kafka_broker.produce(kafka_topic, b"v")
     (row,) = read(kafka_broker, (kafka_topic, 0, 0, 1), columns=("offset", "value"))
     assert row == {"offset": 0, "value": b"v"}
@@ -195,7 +195,7 @@ def test_aborted_transactions_and_markers(kafka_broker, kafka_topic):
     assert [row["value"] for row in read(kafka_broker, (kafka_topic, 0, 4, 7))] == [b"d", b"e"]
 
 
-def test_what_an_open_transaction_hides_is_waited_for(kafka_broker, kafka_topic):
+def test_records_of_an_open_transaction_are_awaited(kafka_broker, kafka_topic):
     """It is not lost, though no committed record is at these offsets yet."""
     committed = {"arguments": {"isolation_level": "read_committed"}, "fail_on_data_loss": False}
 
@@ -216,7 +216,7 @@ def test_what_an_open_transaction_hides_is_waited_for(kafka_broker, kafka_topic)
                 asyncio.to_thread(read, kafka_broker, (kafka_topic, 0, 0, 5), **committed)
             )
             asked = kafka_broker.count(ApiKey.LIST_OFFSETS)
-            # Until it was asked often enough what is there.
+            # Until the brokers were queried often enough.
             while kafka_broker.count(ApiKey.LIST_OFFSETS) < asked + 10 and not reading.done():
                 await asyncio.sleep(0.01)
             await producer.commit_transaction()
@@ -225,7 +225,7 @@ def test_what_an_open_transaction_hides_is_waited_for(kafka_broker, kafka_topic)
     assert [row["offset"] for row in asyncio.run(run())] == list(range(5))
 
 
-def test_what_compaction_leaves(kafka_broker, kafka_topic_factory):
+def test_compacted_logs_are_read(kafka_broker, kafka_topic_factory):
     topic = kafka_topic_factory(1, {"cleanup.policy": "compact"})
     for i in range(50):
         kafka_broker.produce(topic, b"%d" % i, key=b"%d" % (i % 7))
@@ -261,7 +261,7 @@ def test_a_log_that_ends_in_offsets_without_records(kafka_broker, kafka_topic):
     fault.remove()
 
 
-def test_a_throttled_answer_is_no_proof_that_there_is_nothing(kafka_broker, kafka_topic):
+def test_an_empty_throttled_response_does_not_mean_an_empty_range(kafka_broker, kafka_topic):
     for i in range(10):
         kafka_broker.produce(kafka_topic, b"%d" % i)
 
@@ -275,7 +275,7 @@ def test_a_throttled_answer_is_no_proof_that_there_is_nothing(kafka_broker, kafk
     assert len(read(kafka_broker, (kafka_topic, 0, 0, 10))) == 10
 
 
-def test_offsets_that_are_gone_before_the_start(kafka_broker, kafka_topic, caplog):
+def test_offsets_lost_before_the_start(kafka_broker, kafka_topic, caplog):
     for i in range(20):
         kafka_broker.produce(kafka_topic, b"%d" % i)
     kafka_broker.delete_records(kafka_topic, 0, 8)
@@ -305,7 +305,7 @@ def test_the_earliest_record_is_the_earliest_when_it_is_read(kafka_broker, kafka
         list(read_ranges([second], settings(kafka_broker)))
 
 
-def test_retention_passes_under_the_reader(kafka_broker, kafka_topic):
+def test_records_deleted_by_retention_while_reading(kafka_broker, kafka_topic):
     for _ in range(600):
         kafka_broker.produce(kafka_topic, b"x" * 1000)
     small = {
@@ -338,7 +338,7 @@ def test_a_log_that_ends_before_the_range(kafka_broker, kafka_topic, caplog):
         assert "do not exist" in caplog.text
 
 
-def test_a_topic_that_is_gone(kafka_broker, kafka_topic):
+def test_a_deleted_topic(kafka_broker, kafka_topic):
     kafka_broker.produce(kafka_topic, b"1")
     kafka_broker.delete_topic(kafka_topic)
     quick = {"arguments": {"request_timeout_ms": 500}}
@@ -363,7 +363,7 @@ def remake(cluster, topic, count):
         cluster.resume(node_id)
 
 
-def test_a_topic_that_was_made_again_between_two_tasks(kafka_broker, kafka_topic):
+def test_a_topic_recreated_between_two_tasks(kafka_broker, kafka_topic):
     """Their client still knows the old one; the second task was planned on the new one."""
     for i in range(10):
         kafka_broker.produce(kafka_topic, b"old %d" % i)
@@ -377,7 +377,7 @@ def test_a_topic_that_was_made_again_between_two_tasks(kafka_broker, kafka_topic
 
 
 @pytest.mark.parametrize("fail", [True, False])
-def test_a_topic_that_is_made_again_under_the_reader(kafka_broker, kafka_topic, fail):
+def test_a_topic_recreated_while_reading(kafka_broker, kafka_topic, fail):
     for _ in range(200):
         kafka_broker.produce(kafka_topic, b"x" * 1000)
     small = {"rows_per_batch": 10, "arguments": {"max_partition_fetch_bytes": 20_000}}
@@ -395,7 +395,7 @@ def test_a_topic_that_is_made_again_under_the_reader(kafka_broker, kafka_topic, 
     assert got[-1] == b"new 199"
 
 
-def test_what_happens_to_a_topic_that_was_read_is_nothing(
+def test_deleting_a_completely_read_topic_has_no_effect(
     kafka_broker, kafka_topic_factory, monkeypatch
 ):
     seen, asked = kafka_topic_factory(1), []
@@ -467,7 +467,7 @@ def test_a_log_whose_end_is_late(kafka_broker, kafka_topic):
     assert [row["offset"] for row in rows] == list(range(3, 10))
 
 
-def test_what_should_be_there_and_does_not_come(kafka_broker, kafka_topic):
+def test_missing_records_time_out(kafka_broker, kafka_topic):
     kafka_broker.produce(kafka_topic, b"1")
 
     def nothing(response):
@@ -481,7 +481,7 @@ def test_what_should_be_there_and_does_not_come(kafka_broker, kafka_topic):
         read(kafka_broker, (kafka_topic, 0, 0, 1), poll_timeout=0.5)
 
 
-def test_the_errors_of_a_partition_tell_where(kafka_broker, kafka_topic):
+def test_partition_errors_name_their_place(kafka_broker, kafka_topic):
     for i in range(10):
         kafka_broker.produce(kafka_topic, b"%d" % i)
 
@@ -496,14 +496,14 @@ def test_the_errors_of_a_partition_tell_where(kafka_broker, kafka_topic):
     assert f"{kafka_topic}-0 at offset" in "".join(info.value.__notes__)
 
 
-def test_a_topic_that_may_not_be_read(kafka_broker, kafka_topic):
+def test_an_unauthorized_topic(kafka_broker, kafka_topic):
     kafka_broker.produce(kafka_topic, b"1")
     kafka_broker.control(ApiKey.FETCH, times=None, error=TopicAuthorizationFailedError)
     with pytest.raises(TopicAuthorizationFailedError, match=kafka_topic):
         read(kafka_broker, (kafka_topic, 0, 0, 1))
 
 
-def test_one_client_serves_one_task_after_the_other(kafka_broker, kafka_topic_factory):
+def test_consecutive_tasks_share_a_client(kafka_broker, kafka_topic_factory):
     topic = kafka_topic_factory(4)
     for partition in range(4):
         for i in range(50):
@@ -519,7 +519,7 @@ def test_one_client_serves_one_task_after_the_other(kafka_broker, kafka_topic_fa
     assert kafka_broker.count(ApiKey.API_VERSIONS) <= 4  # the connections of one client
 
 
-def test_no_fetch_is_left_at_the_broker(kafka_broker, kafka_topic, monkeypatch):
+def test_no_fetch_waits_at_the_broker_after_a_task(kafka_broker, kafka_topic, monkeypatch):
     """Or the next task's would stand behind it for as long as it waits there."""
     monkeypatch.setattr(range_consumer, "QUIET_SECONDS", 30.0)
     for i in range(100):
@@ -530,7 +530,7 @@ def test_no_fetch_is_left_at_the_broker(kafka_broker, kafka_topic, monkeypatch):
     assert kafka_broker.count(ApiKey.FETCH) == 10
 
 
-def test_a_short_range_is_not_asked_for_as_if_it_were_long(kafka_broker, kafka_topic):
+def test_short_ranges_use_small_fetches(kafka_broker, kafka_topic):
     for _ in range(3000):
         kafka_broker.produce(kafka_topic, b"x" * 100)
     for start, end in ((0, 3), (0, 100), (0, 3000)):
@@ -546,7 +546,7 @@ def test_a_short_range_is_not_asked_for_as_if_it_were_long(kafka_broker, kafka_t
     assert set(asked) == {64 * 1024, 400 * 1024, 1024 * 1024}
 
 
-def test_who_leaves_early_leaves_the_client_in_order(kafka_broker, kafka_topic):
+def test_a_task_that_stops_early_returns_its_client(kafka_broker, kafka_topic):
     for _ in range(500):
         kafka_broker.produce(kafka_topic, b"x" * 1000)
     for _ in range(3):
@@ -559,7 +559,7 @@ def test_who_leaves_early_leaves_the_client_in_order(kafka_broker, kafka_topic):
     assert kafka_broker.count(ApiKey.API_VERSIONS) <= 4
 
 
-def test_a_slow_task_is_not_overrun(kafka_broker, kafka_topic):
+def test_a_slow_task_bounds_the_buffered_batches(kafka_broker, kafka_topic):
     for _ in range(2000):
         kafka_broker.produce(kafka_topic, b"x" * 1000)
     slow = settings(
@@ -577,7 +577,7 @@ def test_a_slow_task_is_not_overrun(kafka_broker, kafka_topic):
         assert sum(batch.num_rows for batch in batches) == 1990
 
 
-def test_an_unpicklable_setting_is_none_of_ours():
+def test_settings_can_be_pickled():
     import pickle
 
     made = ReadSettings({"bootstrap_servers": "x"}, columns=("key",))

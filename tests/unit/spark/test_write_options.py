@@ -1,4 +1,4 @@
-"""What a write is told; neither Spark nor Java is needed."""
+"""The options and columns of a write; needs neither Spark nor Java."""
 
 from dataclasses import dataclass
 
@@ -74,7 +74,7 @@ def test_columns_that_are_refused(columns: dict[str, str], words: str) -> None:
         RowLayout.of(schema(**columns), "orders")
 
 
-def test_some_topic_is_needed() -> None:
+def test_a_topic_is_required() -> None:
     with pytest.raises(KafkaConfigurationError, match="topic option required when no 'topic'"):
         WriteOptions.parse(SERVER, schema(value="binary"), streaming=False)
     with pytest.raises(KafkaConfigurationError, match="Option 'topic' must not be empty"):
@@ -97,7 +97,7 @@ def test_exactly_once_and_its_names() -> None:
     assert named.write_id == "monday"
 
 
-def test_what_the_user_says_of_the_producer_wins() -> None:
+def test_producer_options_override_the_defaults() -> None:
     found = parse({"kafka.batch.size": "4096", "kafka.linger.ms": "50"})
     assert found.producer["max_batch_size"] == 4096
     assert found.producer["linger_ms"] == 50
@@ -129,7 +129,7 @@ def test_options_that_are_refused(options: dict[str, str], words: str) -> None:
         parse(options)
 
 
-def test_a_password_does_not_show() -> None:
+def test_repr_contains_no_password() -> None:
     jaas = 'x.PlainLoginModule required username="u" password="hush";'
     found = parse(
         {
@@ -142,11 +142,11 @@ def test_a_password_does_not_show() -> None:
     assert "hush" not in repr(found)
 
 
-def test_spaces_around_the_topic_are_left_out() -> None:
+def test_spaces_around_the_topic_are_removed() -> None:
     assert parse({"topic": " orders "}).layout.constant_topic == "orders"
 
 
-def test_what_spark_itself_hands_on_is_let_through() -> None:
+def test_options_added_by_spark_are_accepted() -> None:
     assert parse({"checkpointLocation": "/tmp/x", "path": "y", "queryName": "z"}).layout.value == 0
 
 

@@ -80,7 +80,7 @@ class SocketlessBroker:
 
 
 class RawClient:
-    """One connection that sends what it is told and reads what comes."""
+    """A connection that sends given requests and reads the responses."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader

@@ -10,7 +10,7 @@ from aiokafka_lite.testing import FakeCluster, VirtualClock
 from aiokafka_lite.testing.clock import SystemClock
 
 
-def test_what_falls_due_runs_in_order_and_at_its_instant() -> None:
+def test_timers_run_in_order_and_on_time() -> None:
     clock = VirtualClock(1000)
     ran: list[tuple[str, int]] = []
 

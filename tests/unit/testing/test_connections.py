@@ -1,4 +1,4 @@
-"""Connections at their edges: paused, muted, refused, killed while they come in; who they are."""
+"""Connections: paused, muted, rejected or killed while they are established; their principals."""
 
 import asyncio
 import gc
@@ -105,7 +105,7 @@ async def test_a_paused_broker_can_be_killed(connect: Connect) -> None:
 # Throttles
 
 
-async def test_a_throttled_connection_is_told_at_once_and_muted(connect: Connect) -> None:
+async def test_a_throttled_connection_gets_its_response_and_is_muted(connect: Connect) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         cluster.state.throttles.set(0.15, api_key=ApiKey.PRODUCE)
         client = await connect(cluster.address(0))
@@ -150,7 +150,7 @@ async def test_quotas_throttle(connect: Connect) -> None:
         assert fetched.responses[0].partitions[0].records
 
 
-# Who it is
+# Principals
 
 
 async def test_sasl_by_requests(connect: Connect) -> None:
@@ -186,7 +186,7 @@ async def test_sasl_by_bare_tokens(connect: Connect) -> None:
         assert await refused.is_cut()
 
 
-async def test_a_wrong_password_is_told_late_and_ends_the_connection(connect: Connect) -> None:
+async def test_a_wrong_password_is_rejected_after_a_delay(connect: Connect) -> None:
     async with FakeCluster(users=USERS) as cluster:
         client = await connect(cluster.address(0))
         await client.ask(SaslHandshakeRequest("PLAIN"), 1)
@@ -230,7 +230,7 @@ async def test_faults_strike_authentication_too(connect: Connect) -> None:
         assert await client.is_cut()
 
 
-async def test_acls_are_asked_for_the_user(connect: Connect) -> None:
+async def test_acls_apply_to_the_authenticated_user(connect: Connect) -> None:
     async with FakeCluster(topics={"orders": 1}, users=USERS, super_users=["User:bob"]) as cluster:
         alice, bob = await connect(cluster.address(0)), await connect(cluster.address(0))
         for client, name in ((alice, b"alice"), (bob, b"bob")):
@@ -274,7 +274,7 @@ def certificates(folder: Path) -> None:
         )
 
 
-async def test_a_certificate_tells_who_a_client_is(tmp_path: Path) -> None:
+async def test_a_client_certificate_sets_the_principal(tmp_path: Path) -> None:
     await asyncio.to_thread(certificates, tmp_path)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "broker.pem", tmp_path / "broker.key")
@@ -300,7 +300,7 @@ async def test_a_certificate_tells_who_a_client_is(tmp_path: Path) -> None:
 # What fails inside
 
 
-async def test_what_a_timer_raises_is_not_lost(cluster: FakeCluster) -> None:
+async def test_exceptions_in_timers_are_reported(cluster: FakeCluster) -> None:
     def fail() -> None:
         raise LookupError("in a timer")
 
@@ -333,7 +333,7 @@ class Broken(Delayed):
 
 
 @pytest.mark.parametrize(("timeout", "told"), [(None, "in cancel"), (0.0, "in take_now")])
-async def test_what_a_waiting_answer_raises_is_not_lost(
+async def test_exceptions_in_waiting_responses_are_reported(
     monkeypatch: pytest.MonkeyPatch,
     cluster: FakeCluster,
     connect: Connect,
@@ -362,9 +362,7 @@ async def test_what_a_waiting_answer_raises_is_not_lost(
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
-async def test_who_is_coming_in_while_a_broker_stops_is_turned_away(
-    tls: bool, tmp_path: Path
-) -> None:
+async def test_connections_during_a_stop_are_closed(tls: bool, tmp_path: Path) -> None:
     context = None
     if tls:
         await asyncio.to_thread(certificates, tmp_path)

@@ -200,9 +200,7 @@ async def test_only_some_requests(connect: Connect) -> None:
             assert (await here.ask(request, 1)).error_code == error
 
 
-async def test_faults_strike_in_the_order_they_were_made(
-    cluster: FakeCluster, connect: Connect
-) -> None:
+async def test_faults_apply_in_order_of_creation(cluster: FakeCluster, connect: Connect) -> None:
     cluster.control(ApiKey.PRODUCE, error=6, times=2)
     cluster.control(ApiKey.PRODUCE, error=7)
     client = await connect(cluster.address(0))
@@ -210,7 +208,7 @@ async def test_faults_strike_in_the_order_they_were_made(
     assert seen == [6, 6, 7, 0]
 
 
-async def test_waiting_for_a_strike(cluster: FakeCluster, connect: Connect) -> None:
+async def test_waiting_until_a_fault_applies(cluster: FakeCluster, connect: Connect) -> None:
     fault = cluster.control(ApiKey.METADATA, times=2)
     client = await connect(cluster.address(0))
     client.send(ASK_NOTHING, 9)
@@ -267,7 +265,7 @@ async def test_requests_are_recorded(cluster: FakeCluster, connect: Connect) -> 
     assert (cluster.count(ApiKey.PRODUCE), cluster.count(ApiKey.FETCH)) == (2, 0)
 
 
-async def test_a_function_of_a_test_that_fails_is_not_lost(connect: Connect) -> None:
+async def test_exceptions_in_fault_functions_are_reported(connect: Connect) -> None:
     def edit(response: ProduceResponse) -> None:
         raise LookupError("not as expected")
 

@@ -78,7 +78,7 @@ def test_a_deleted_topic_leaves_nothing(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "garbage", "zeros"])
-def test_a_torn_end_is_cut_off(folder: Path, damage: str) -> None:
+def test_a_partial_batch_at_the_end_is_removed(folder: Path, damage: str) -> None:
     with FakeCluster(topics=["orders"], data_dir=folder) as cluster:
         for value in (b"one", b"two", b"three"):
             cluster.produce("orders", value)
@@ -174,7 +174,7 @@ def test_fewer_brokers_than_before(folder: Path) -> None:
         assert "orders" in cluster.state.topics
 
 
-def test_a_folder_of_something_else(folder: Path) -> None:
+def test_a_foreign_folder_is_an_error(folder: Path) -> None:
     folder.mkdir()
     (folder / "letters").write_text("dear")
     with pytest.raises(ValueError, match="is neither empty nor the data folder"):
@@ -271,7 +271,7 @@ def test_a_first_start_that_a_crash_ended(folder: Path) -> None:
         assert list(cluster.state.topics) == ["orders"]
 
 
-def test_what_is_stopped_leaves_the_folder_alone(folder: Path) -> None:
+def test_a_stopped_cluster_does_not_write_to_the_folder(folder: Path) -> None:
     with FakeCluster(topics=["orders"], data_dir=folder) as first:
         first.produce("orders", b"one")
     with FakeCluster(data_dir=folder) as second:
@@ -288,7 +288,7 @@ def test_what_is_stopped_leaves_the_folder_alone(folder: Path) -> None:
         assert values(cluster) == [b"one", b"two"]
 
 
-def test_a_log_that_could_not_be_rewritten_takes_nothing_more(
+def test_a_log_rejects_writes_after_a_failed_rewrite(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with FakeCluster(topics=["orders"], data_dir=folder) as cluster:
@@ -308,9 +308,7 @@ def test_a_log_that_could_not_be_rewritten_takes_nothing_more(
         assert values(cluster) == [b"one", b"two"]
 
 
-def test_a_full_disk_does_not_keep_it_from_stopping(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cluster_stops_despite_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(descriptor: int, data: memoryview) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 

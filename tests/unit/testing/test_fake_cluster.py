@@ -76,7 +76,7 @@ def test_records_can_be_deleted() -> None:
     assert (partition.log.start_offset, partition.log.end_offset) == (1, 2)
 
 
-async def test_what_is_not_there() -> None:
+async def test_unknown_topics_partitions_and_brokers_are_errors() -> None:
     async with FakeCluster(brokers=2, topics={"a": 2}) as cluster:
         for name_node in (
             cluster.kill,
@@ -134,7 +134,7 @@ def test_a_cluster_that_is_not_started() -> None:
         raise AssertionError("not again")
 
 
-async def test_a_restart_that_comes_too_late() -> None:
+async def test_restart_after_stop_is_an_error() -> None:
     async with FakeCluster() as cluster:
         cluster.kill(0)
         late = cluster.restart(0)

@@ -65,7 +65,7 @@ class Client:
         return self.broker.ask(request, self.version, self.node)
 
     def fetch(self, offsets: dict[int, int], forgotten: tuple[int, ...] = ()) -> Told:
-        """Ask in the session; what is told of each partition."""
+        """Fetch in the session; return the result of each partition."""
         response = self.ask(offsets, forgotten)
         assert response.error_code == 0
         self.session_id = response.session_id
@@ -100,7 +100,7 @@ def client(broker: SocketlessBroker) -> Client:
 
 
 @pytest.mark.parametrize("version", [7, BY_NAME, 12, BY_ID, 18])
-def test_only_news_are_told(broker: SocketlessBroker, version: int) -> None:
+def test_only_changes_are_returned(broker: SocketlessBroker, version: int) -> None:
     broker.state.create_topic("orders", 3)
     client = Client(broker, version)
     assert client.fetch({0: 0, 1: 0, 2: 0}) == dict.fromkeys(range(3), (0, 0, 0, 0))
@@ -118,7 +118,7 @@ def test_only_news_are_told(broker: SocketlessBroker, version: int) -> None:
     assert client.fetch({1: 1}) == {1: (0, 2, 1, size)}
 
 
-def test_an_error_is_told_until_it_is_over_and_its_end_too(client: Client) -> None:
+def test_an_error_and_its_end_are_returned(client: Client) -> None:
     broker = client.broker
     client.fetch({0: 0, 1: 0})
     partition = broker.state.topics["orders"].partitions[0]
@@ -142,11 +142,11 @@ def test_epochs(client: Client, session_epoch: int, error: int) -> None:
     assert answer.session_id == (0 if error else client.session_id)
 
 
-def test_epochs_go_round() -> None:
+def test_epochs_wrap() -> None:
     assert [next_epoch(epoch) for epoch in (-1, 0, 1, LAST_EPOCH)] == [-1, 1, 2, 1]
 
 
-def test_a_session_that_is_not_there(client: Client) -> None:
+def test_an_unknown_session_is_an_error(client: Client) -> None:
     answer = client.ask({0: 0}, session_id=5, session_epoch=1)
     assert (answer.error_code, answer.session_id, answer.responses) == (70, 0, [])
 
@@ -171,7 +171,7 @@ def test_a_session_without_partitions_ends(client: Client) -> None:
     assert client.ask({}, session_epoch=2).error_code == 70
 
 
-def test_names_and_ids_do_not_mix(client: Client) -> None:
+def test_a_session_cannot_mix_topic_names_and_ids(client: Client) -> None:
     client.fetch({0: 0})
     client.version = BY_ID
     assert client.ask({}).error_code == 106
@@ -273,7 +273,7 @@ def test_idle_partitions_are_not_looked_at(broker: SocketlessBroker) -> None:
     assert sum(len(each) for each in watchers) == 0
 
 
-def test_a_client_that_goes_while_it_waits_leaves_nothing(client: Client) -> None:
+def test_a_disconnected_waiting_client_leaves_no_watchers(client: Client) -> None:
     request = client.request({0: 0}, session_epoch=-1, max_wait_ms=500, min_bytes=1)
     waiting = client.broker.begin(request, BY_NAME)
     assert isinstance(waiting, Delayed)
@@ -283,11 +283,11 @@ def test_a_client_that_goes_while_it_waits_leaves_nothing(client: Client) -> Non
     assert len(watchers) == 0
 
 
-# What no partition tells of
+# Changes that no partition's watchers report
 
 
 class Refusing:
-    """Lets nobody read while it is told to."""
+    """Denies all reads while it is switched on."""
 
     def __init__(self) -> None:
         self.refuses = False
@@ -296,7 +296,7 @@ class Refusing:
         return not self.refuses
 
 
-def test_who_may_read_is_asked_every_time(client: Client) -> None:
+def test_permissions_are_checked_on_every_fetch(client: Client) -> None:
     client.fetch({0: 0, 1: 0})
     authorizer: Any = Refusing()
     client.broker.state.authorizer = authorizer
@@ -390,7 +390,7 @@ def test_no_slot_no_session() -> None:
     assert len(broker.state.fetch_sessions[0]) == 0
 
 
-# A client that applies what it is told knows what a full fetch would tell
+# A client that applies incremental responses has the state of a full fetch
 
 steps = st.lists(
     st.one_of(
@@ -412,7 +412,7 @@ steps = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(steps, st.sampled_from([BY_NAME, BY_ID]))
-def test_incremental_answers_add_up_to_a_full_one(
+def test_incremental_responses_add_up_to_a_full_one(
     done: list[tuple[str, int]], version: int
 ) -> None:
     broker = SocketlessBroker()
@@ -428,7 +428,7 @@ def test_incremental_answers_add_up_to_a_full_one(
         told = told_in(client.ask(offsets, session_id=0, session_epoch=-1))
         if version >= BY_ID and broker.state.topics["orders"].topic_id != client.topic_id:
             for index, fields in told.items():
-                # Who asks anew does not know the id's name any more, and the session may.
+                # A new session no longer knows the name of the id; the old one may.
                 if index not in named:
                     continue
                 partitions = broker.state.topics["orders"].partitions[index : index + 1]

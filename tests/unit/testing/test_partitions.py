@@ -1,4 +1,4 @@
-"""A partition beyond its log: what is stored otherwise than sent, who is in sync, lost ends."""
+"""Partitions: batches changed before they are stored, in-sync replicas, truncation."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def test_a_largest_timestamp_is_corrected_where_records_are_read(checked: bool) 
     assert all(crc_matches(batch, 0, len(batch)) for batch in partition.log.batches())
 
 
-# Who is in sync
+# In-sync replicas
 
 
 def test_too_few_in_sync(three_brokers: SocketlessBroker) -> None:

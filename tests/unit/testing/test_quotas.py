@@ -21,7 +21,7 @@ USER, CLIENT = "user", "client-id"
 ALICE = "User:alice"
 
 
-def test_the_most_special_line_counts() -> None:
+def test_the_most_specific_quota_applies() -> None:
     table = QuotaTable()
     lines: list[tuple[list[tuple[str, str | None]], Limit]] = [
         ([(CLIENT, None)], Limit(8, "", "app")),
@@ -55,7 +55,9 @@ def test_the_most_special_line_counts() -> None:
         ([(USER, "a")], PRODUCER_RATE, 2.0**65),
     ],
 )
-def test_what_no_quota_can_be(entity: list[tuple[str, str | None]], key: str, value: float) -> None:
+def test_invalid_quotas_are_errors(
+    entity: list[tuple[str, str | None]], key: str, value: float
+) -> None:
     table = QuotaTable()
     with pytest.raises(InvalidRequestError):
         table.alter(entity, {key: value})
@@ -86,7 +88,7 @@ def test_altering_and_finding() -> None:
     assert QuotaTable(journal).is_empty
 
 
-def test_filters_that_match_nothing_ever() -> None:
+def test_impossible_filters_are_errors() -> None:
     with pytest.raises(UnsupportedVersionError):
         QuotaFilter({"shoe": None}, frozenset(), strict=False).check()
     with pytest.raises(InvalidRequestError):

@@ -11,7 +11,7 @@ from aiokafka_lite.protocol.versions import RELEASES
 from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.apis import SERVED
 from aiokafka_lite.testing.features import Features
-from aiokafka_lite.testing.release_profile import offered, told
+from aiokafka_lite.testing.release_profile import announced, offered
 from tests.unit.testing.raw import RawClient, SocketlessBroker
 
 SOFTWARE = {"client_software_name": "test", "client_software_version": "1.0"}
@@ -19,7 +19,7 @@ KRAFT_ONLY = {ApiKey.DESCRIBE_QUORUM, ApiKey.UNREGISTER_BROKER}
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_nothing_newer_than_the_release(release: str) -> None:
+def test_no_api_is_newer_than_the_release(release: str) -> None:
     found = offered(SERVED, release, {})
     released = RELEASES[release]
     assert found.keys() <= released.keys()
@@ -30,7 +30,7 @@ def test_nothing_newer_than_the_release(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_all_of_the_release_that_is_served(release: str) -> None:
+def test_every_served_api_of_the_release_is_offered(release: str) -> None:
     found = offered(SERVED, release, {})
     for key, (first, last) in RELEASES[release].items():
         if key in SERVED and key not in KRAFT_ONLY:
@@ -46,11 +46,11 @@ def test_features_of_releases(release: str) -> None:
     assert "share.version" not in features.supported
 
 
-def test_what_4_x_tells_of_produce() -> None:
+def test_releases_since_4_0_announce_produce_from_version_0() -> None:
     ranges = offered(SERVED, "4.4", {})
     assert ranges[ApiKey.PRODUCE] == (3, 13)
-    assert told(ranges, (4, 4))[ApiKey.PRODUCE] == (0, 13)
-    assert told(offered(SERVED, "3.9", {}), (3, 9))[ApiKey.PRODUCE] == (0, 11)
+    assert announced(ranges, (4, 4))[ApiKey.PRODUCE] == (0, 13)
+    assert announced(offered(SERVED, "3.9", {}), (3, 9))[ApiKey.PRODUCE] == (0, 11)
 
 
 @pytest.mark.parametrize("version", ["5.9", "banana", "", "3"])
@@ -62,18 +62,18 @@ def test_an_unknown_release(version: str) -> None:
 @pytest.mark.parametrize(
     "features", [{"nope": 1}, {"group.version": 2}, {"metadata.version": 0}, {"share.version": 1}]
 )
-def test_features_that_cannot_be(features: dict[str, int]) -> None:
+def test_invalid_features_are_errors(features: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="features="):
         FakeCluster(features=features)
 
 
 @pytest.mark.parametrize("configs", [{"nope": 1}, {"num.partitions": "x"}])
-def test_broker_configs_that_cannot_be(configs: dict[str, object]) -> None:
+def test_invalid_broker_configs_are_errors(configs: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"nope|num\.partitions"):
         FakeCluster(broker_configs=configs)
 
 
-def test_features_are_told() -> None:
+def test_api_versions_returns_features() -> None:
     broker = SocketlessBroker(features={"group.version": 0, "transaction.version": 1})
     answer = broker.ask(ApiVersionsRequest(**SOFTWARE), 4)
     assert {f.name: f.max_version_level for f in answer.finalized_features} == {
@@ -88,7 +88,7 @@ def test_features_are_told() -> None:
 
 
 @pytest.mark.parametrize("after_handling", [False, True])
-async def test_an_unsupported_version_of_api_versions_is_told_in_version_0(
+async def test_an_unsupported_api_versions_gets_a_version_0_response(
     after_handling: bool,
 ) -> None:
     async with FakeCluster() as cluster:
@@ -122,7 +122,7 @@ async def test_a_cluster_of_2_8() -> None:
 
 @pytest.mark.asyncio(loop_factories=["asyncio"])
 @pytest.mark.parametrize("release", ["0.8.2", "0.9", "0.10.0", "0.11", "2.3", "2.8", "3.9", "4.4"])
-async def test_clients_find_their_way(release: str) -> None:
+async def test_clients_work_with_older_releases(release: str) -> None:
     async with FakeCluster(version=release, topics=["orders"]) as cluster:
         servers = cluster.bootstrap_servers
         async with AIOKafkaProducer(bootstrap_servers=servers) as producer:

@@ -1,4 +1,4 @@
-"""Whoever has no rights changes nothing and learns nothing, whichever API is asked."""
+"""A client without permissions changes nothing and learns nothing, in every API."""
 
 from collections.abc import Iterator
 from random import Random

@@ -80,8 +80,8 @@ def test_no_thread_and_no_socket_is_left() -> None:
     assert len(os.listdir("/proc/self/fd")) == files
 
 
-def test_nobody_waits_for_a_loop_that_has_ended() -> None:
-    """What is asked in the very moment of the stop is refused, neither lost nor waited for."""
+def test_calls_into_a_closed_loop_raise() -> None:
+    """A call during the stop raises an error; it is neither lost nor does it block."""
     ending = LoopThread("ending")
     stopped, asked = threading.Event(), threading.Event()
     really_call = ending.loop.call_soon_threadsafe

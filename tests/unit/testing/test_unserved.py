@@ -1,4 +1,4 @@
-"""What is not done is told: every API has a place, and the page about it is made from the code."""
+"""Unsupported APIs: every API is listed, and the documentation is generated from the code."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from tools.broker_docs.page import page
 PAGE = Path(__file__).parents[3] / "docs" / "embedded-broker.md"
 
 
-def test_every_api_has_a_place() -> None:
+def test_every_api_is_served_or_listed_as_unserved() -> None:
     assert SERVED.keys() | NOT_OFFERED.keys() == API_MODULES.keys()
     assert not SERVED.keys() & NOT_OFFERED.keys()
     assert REFUSED.keys() <= SERVED.keys()
 
 
 @pytest.mark.parametrize("key", REFUSED, ids=lambda key: key.name)
-def test_what_is_refused_tells_an_error(broker: SocketlessBroker, key: int) -> None:
+def test_rejected_apis_return_an_error(broker: SocketlessBroker, key: int) -> None:
     request = request_class(key)()
     (first, last) = SERVED[key]
     for version in range(first, last + 1):
@@ -30,7 +30,7 @@ def test_what_is_refused_tells_an_error(broker: SocketlessBroker, key: int) -> N
         assert all([getattr(answer, "error_code", 1), *errors])
 
 
-def test_the_page_tells_all_of_it() -> None:
+def test_the_documentation_lists_all_unserved_apis() -> None:
     told = page()
     for key in API_MODULES:
         assert f"| {key} | {api_name(key)} |" in told

@@ -218,12 +218,12 @@ class ClassicGroup(ClassicRebalance):
             raise GroupCoordinatorNotAvailableError(f"group {self.group_id!r} is dead")
         member = self.check_member(request.member_id, request.group_instance_id)
         self.check_generation(request.generation_id)
-        for told, agreed in (
+        for sent, agreed in (
             (request.protocol_type, self.protocol_type),
             (request.protocol_name, self.protocol_name),
         ):
-            if told is not None and agreed is not None and told != agreed:
-                raise InconsistentGroupProtocolError(f"the group uses {agreed!r}, not {told!r}")
+            if sent is not None and agreed is not None and sent != agreed:
+                raise InconsistentGroupProtocolError(f"the group uses {agreed!r}, not {sent!r}")
         if self._state == PREPARING_REBALANCE:
             raise RebalanceInProgressError(f"group {self.group_id!r} is rebalancing; rejoin")
         return member

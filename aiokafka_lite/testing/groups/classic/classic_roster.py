@@ -293,9 +293,11 @@ class ClassicRoster(Group):
         """Read the members' subscriptions, if they are consumers with valid metadata."""
         self._subscribed = None
         if self.protocol_type == CONSUMER:
-            told = [member.metadata(self.protocol_name) for member in self.members.values()]
+            subscriptions = [
+                member.metadata(self.protocol_name) for member in self.members.values()
+            ]
             try:
-                self._subscribed = frozenset().union(*map(_topics, told))
+                self._subscribed = frozenset().union(*map(_topics, subscriptions))
             except KafkaProtocolError:
                 self._subscribed = None  # as in Kafka: custom metadata is accepted
 

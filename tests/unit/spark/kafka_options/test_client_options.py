@@ -1,4 +1,4 @@
-"""`kafka.*` options as arguments of our clients: what is taken, left and refused."""
+"""`kafka.*` options as client arguments: supported, ignored and rejected options."""
 
 import inspect
 import logging
@@ -45,14 +45,14 @@ def producer(**options: str) -> dict[str, object]:
     return producer_arguments({**KAFKA, **named})
 
 
-def test_nothing_is_reset_committed_or_created_unasked() -> None:
+def test_consumers_do_not_reset_commit_or_create_topics() -> None:
     arguments = consumer_arguments({**KAFKA, "subscribe": "t"})
     assert arguments == {"bootstrap_servers": "a:1,b:2", **READING}
     assert producer_arguments({**KAFKA, "topic": "t"}) == {"bootstrap_servers": "a:1,b:2"}
 
 
 @pytest.mark.parametrize("arguments", [consumer_arguments, producer_arguments])
-def test_the_cluster_has_to_be_told(arguments: object) -> None:
+def test_bootstrap_servers_are_required(arguments: object) -> None:
     assert callable(arguments)
     with pytest.raises(KafkaConfigurationError, match=r"'kafka.bootstrap.servers' must be spec"):
         arguments({"subscribe": "t"})
@@ -63,7 +63,7 @@ def test_every_argument_exists() -> None:
         assert {name for name, _ in table.values()} <= set(inspect.signature(face).parameters)
 
 
-def test_values_become_what_the_clients_take() -> None:
+def test_values_become_client_arguments() -> None:
     assert consumer(
         fetch_max_bytes="1000", check_crcs="False", isolation_level="READ_COMMITTED",
         connections_max_idle_ms="-1", client_rack="r",
@@ -94,7 +94,7 @@ def test_values_become_what_the_clients_take() -> None:
         ("nonsense", "Kafka has no consumer option 'nonsense'"),
     ],
 )
-def test_what_a_reader_refuses(name: str, words: str) -> None:
+def test_options_that_readers_reject(name: str, words: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=re.escape(words)) as error:
         consumer_arguments({**KAFKA, f"kafka.{name}": "x"})
     assert f"'{name}'" in str(error.value)
@@ -115,12 +115,12 @@ def test_what_a_reader_refuses(name: str, words: str) -> None:
         ("linger", "1", "did you mean 'kafka.linger.ms'"),
     ],
 )
-def test_what_a_writer_refuses(name: str, value: str, words: str) -> None:
+def test_options_that_writers_reject(name: str, value: str, words: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=re.escape(words)):
         producer_arguments({**KAFKA, f"kafka.{name}": value})
 
 
-def test_what_means_nothing_is_left(caplog: pytest.LogCaptureFixture) -> None:
+def test_options_without_effect_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="aiokafka_lite.spark"):
         assert consumer(session_timeout_ms="1", max_poll_records="5", group_id="g") == consumer()
         assert producer(retries="3", metadata_max_idle_ms="7") == producer()
@@ -131,7 +131,7 @@ def test_what_means_nothing_is_left(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_a_wrong_isolation_is_told() -> None:
+def test_an_invalid_isolation_level_is_an_error() -> None:
     with pytest.raises(KafkaConfigurationError, match=r"isolation.level.*'committed'"):
         consumer(isolation_level="committed")
 
@@ -172,12 +172,12 @@ def test_user_name_and_password() -> None:
         ({"sasl_mechanism": "OAUTHBEARER"}, "token.endpoint.url' must be specified"),
     ],
 )
-def test_what_sasl_refuses(options: dict[str, str], words: str) -> None:
+def test_invalid_sasl_options_are_errors(options: dict[str, str], words: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=re.escape(words)):
         consumer(security_protocol="SASL_PLAINTEXT", **options)
 
 
-def test_no_password_in_what_is_told() -> None:
+def test_errors_contain_no_password() -> None:
     with pytest.raises(KafkaConfigurationError) as error:
         consumer(
             security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN",
@@ -198,7 +198,7 @@ def test_no_password_where_a_login_module_should_be(text: str) -> None:
 @pytest.mark.parametrize(
     "url", ["me:hush@login", "https://me:hush@login/token", "https://[hush/", "ftp://x/hush", ""]
 )
-def test_an_endpoint_that_is_refused_does_not_show(url: str) -> None:
+def test_errors_do_not_contain_the_token_endpoint(url: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=r"token\.endpoint\.url") as error:
         consumer(
             security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER",
@@ -209,8 +209,8 @@ def test_an_endpoint_that_is_refused_does_not_show(url: str) -> None:
     assert "hush" not in str(error.value)
 
 
-def test_no_secret_in_what_is_printed(tls_files: tuple[Path, Path]) -> None:
-    """A plan, a settings object in somebody's log, a local variable in a traceback."""
+def test_repr_contains_no_secret(tls_files: tuple[Path, Path]) -> None:
+    """Objects may be printed in a query plan, a log or a traceback."""
     cert, key = (each.read_text() for each in tls_files)
     options = {
         "kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN",
@@ -240,7 +240,7 @@ def test_delegation_tokens_are_refused() -> None:
         )  # fmt: skip
 
 
-def test_tokens_are_asked_for_by_an_equal_client_everywhere() -> None:
+def test_token_providers_can_be_pickled_and_compared() -> None:
     told = consumer(
         security_protocol="SASL_PLAINTEXT", sasl_mechanism="OAUTHBEARER",
         sasl_oauthbearer_token_endpoint_url="https://login.example/token",
@@ -262,9 +262,7 @@ def test_tokens_are_asked_for_by_an_equal_client_everywhere() -> None:
 # TLS
 
 
-def test_a_context_travels_and_equals_its_like(
-    tls_files: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_contexts_can_be_pickled_and_compared(tls_files: tuple[Path, Path], tmp_path: Path) -> None:
     cert, key = tls_files
     both = tmp_path / "both.pem"
     both.write_text(key.read_text() + cert.read_text())
@@ -318,11 +316,11 @@ def test_certificates_as_text(tls_files: tuple[Path, Path]) -> None:
         ({"ssl_keystore_type": "PEM", "ssl_keystore_key": "k"}, "must be set together"),
     ],
 )
-def test_what_tls_refuses(options: dict[str, str], words: str) -> None:
+def test_invalid_tls_options_are_errors(options: dict[str, str], words: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=re.escape(words)):
         consumer(security_protocol="SSL", **options)
 
 
-def test_a_protocol_that_is_none() -> None:
+def test_an_unknown_security_protocol_is_an_error() -> None:
     with pytest.raises(KafkaConfigurationError, match=r"security.protocol.*'TLS'"):
         consumer(security_protocol="TLS")

@@ -14,7 +14,7 @@ from aiokafka_lite.spark.kafka_options.tokens import ClientCredentials
 
 
 class Endpoint(HTTPServer):
-    """Answers what it is told to; remembers what it was asked."""
+    """A token endpoint with given responses, which records its requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Asked)
@@ -52,7 +52,7 @@ def _token(text: str, life: int) -> tuple[int, bytes]:
     return 200, json.dumps({"access_token": text, "expires_in": life}).encode()
 
 
-async def test_a_token_is_kept_for_its_life(endpoint: Endpoint) -> None:
+async def test_a_token_is_cached_for_its_lifetime(endpoint: Endpoint) -> None:
     endpoint.answers = [_token("one", 3600)]
     provider = ClientCredentials(endpoint.url, "me", "p:w", "read write")
     assert [await provider.token(), await provider.token()] == ["one", "one"]
@@ -61,7 +61,7 @@ async def test_a_token_is_kept_for_its_life(endpoint: Endpoint) -> None:
     assert endpoint.asked == [(f"Basic {name}", form)]
 
 
-async def test_a_token_that_has_ended_is_asked_for_again(endpoint: Endpoint) -> None:
+async def test_an_expired_token_is_requested_again(endpoint: Endpoint) -> None:
     endpoint.answers = [_token("one", 0), _token("two", 0)]
     provider = ClientCredentials(endpoint.url, "me", "secret")
     assert [await provider.token(), await provider.token()] == ["one", "two"]
@@ -71,13 +71,15 @@ async def test_a_token_that_has_ended_is_asked_for_again(endpoint: Endpoint) -> 
 @pytest.mark.parametrize(
     "answer", [(401, b"{}"), (200, b"no json"), (200, b"{}"), (200, b'{"access_token": 7}')]
 )
-async def test_what_is_no_token_is_told(endpoint: Endpoint, answer: tuple[int, bytes]) -> None:
+async def test_invalid_token_responses_are_errors(
+    endpoint: Endpoint, answer: tuple[int, bytes]
+) -> None:
     endpoint.answers = [answer]
     with pytest.raises(AuthenticationFailedError, match="No token from http"):
         await ClientCredentials(endpoint.url, "me", "secret").token()
 
 
-async def test_an_endpoint_that_is_not_there() -> None:
+async def test_an_unreachable_endpoint_is_an_error() -> None:
     with pytest.raises(AuthenticationFailedError, match="No token"):
         await ClientCredentials("http://127.0.0.1:9/token", "me", "secret").token()
 
@@ -90,7 +92,7 @@ async def test_no_secret_in_the_error_of_a_token(endpoint: Endpoint) -> None:
     assert "hush" not in f"{refused.value!r} {asked!r} {refused.value.__cause__!r}"
 
 
-async def test_a_secret_that_is_no_text_is_not_shown() -> None:
+async def test_an_unencodable_secret_is_not_shown() -> None:
     asked = ClientCredentials("http://127.0.0.1:9/token", "me", "hush\udc80")
     with pytest.raises(AuthenticationFailedError, match="cannot be encoded") as refused:
         await asked.token()

@@ -105,7 +105,7 @@ async def test_a_task_that_finds_a_later_epoch(cluster: FakeCluster) -> None:
         await write(cluster, place(4), b"a")
 
 
-async def test_the_mark_may_lie_with_several_topics(cluster: FakeCluster) -> None:
+async def test_the_newest_of_several_markers_counts(cluster: FakeCluster) -> None:
     cluster.create_topic("bills", 1)
     await write(cluster, place(0), b"a")
     attempt = transaction(cluster, place(1), "bills")
@@ -116,7 +116,7 @@ async def test_the_mark_may_lie_with_several_topics(cluster: FakeCluster) -> Non
     assert await write(cluster, place(1), b"c") == Marker(1, 1, 7, "run-1")
 
 
-async def test_a_group_of_somebody_else(cluster: FakeCluster) -> None:
+async def test_a_group_with_foreign_offsets_is_an_error(cluster: FakeCluster) -> None:
     async with AIOKafkaConsumer(
         bootstrap_servers=cluster.bootstrap_servers, group_id=place(0).name
     ) as consumer:
@@ -162,7 +162,7 @@ def test_two_places_never_share_a_name(one: Place, other: Place) -> None:
     assert one.name.startswith(one.prefix), "ACLs are for what begins with the prefix"
 
 
-def test_prefix_and_write_id_cannot_be_mistaken_for_each_other() -> None:
+def test_names_distinguish_prefix_and_write_id() -> None:
     one = Place("p", "", 0, 3, "", write="a-1", topic="orders")
     other = Place("p-a", "", 0, 3, "", write="1", topic="orders")
     assert (one.name, other.name) == ("p/a-1/orders/3", "p-a/1/orders/3")
@@ -177,14 +177,14 @@ def test_the_name_of_a_write_within_a_micro_batch() -> None:
     assert fan_out.name == f"till/a%2Fb%20c/*@{QUERIES[0]}/3"
 
 
-def test_a_mark_and_its_text() -> None:
+def test_a_marker_round_trips() -> None:
     mark = Marker(12, 3, 0xABC, "run")
     assert mark.committed()[0] == 13
     assert Marker.read(mark.committed(), "x") == mark
     assert Marker.read(mark.committed(), "x", "orders").topic == "orders"
 
 
-def test_a_mark_of_the_layout_before() -> None:
+def test_a_marker_of_the_previous_layout() -> None:
     text = '{"v":1,"epoch":12,"rows":3,"digest":"0000000000000abc","run":"run"}'
     mark = Marker.read(OffsetAndMetadata(13, text), "x")
     assert mark == Marker(12, 3, 0xABC, "run", layout=1)
@@ -193,7 +193,7 @@ def test_a_mark_of_the_layout_before() -> None:
 @pytest.mark.parametrize(
     "text", ["", "7", "{}", '{"v":3}', '{"v":0}', '{"v":"x"}', '{"v":1,"epoch":"x"}']
 )
-def test_a_text_that_is_no_mark(text: str) -> None:
+def test_invalid_marker_text_is_an_error(text: str) -> None:
     with pytest.raises(ReplayError, match="another transactionalIdPrefix"):
         Marker.read(OffsetAndMetadata(1, text), "x")
 
@@ -210,7 +210,7 @@ async def check(cluster: FakeCluster, *written: TaskWritten) -> None:
         await check_marks(client, written)
 
 
-async def test_marks_as_the_tasks_told(cluster: FakeCluster) -> None:
+async def test_markers_that_match_the_tasks(cluster: FakeCluster) -> None:
     await write(cluster, place(0, 0), b"a", b"b")
     await write(cluster, place(0, 1), b"c")
     told = [done(place(0, 0), 2), done(place(0, 1), 1)]
@@ -235,7 +235,7 @@ async def test_a_first_mark_that_is_being_committed_is_waited_for(cluster: FakeC
     await attempt.close()
 
 
-async def test_a_mark_that_differs(cluster: FakeCluster) -> None:
+async def test_a_marker_that_differs_is_an_error(cluster: FakeCluster) -> None:
     await write(cluster, place(0, 0), b"a")
     with pytest.raises(ReplayError, match="reported 2 rows of epoch 0"):
         await check(cluster, done(place(0, 0), 2))
@@ -243,7 +243,7 @@ async def test_a_mark_that_differs(cluster: FakeCluster) -> None:
         await check(cluster, done(place(0, 1), 2, first=False))
 
 
-async def test_rows_of_an_earlier_run_that_no_task_knows(cluster: FakeCluster) -> None:
+async def test_rows_of_an_earlier_run_without_a_task_are_an_error(cluster: FakeCluster) -> None:
     for task in range(3):
         await write(cluster, place(0, task), b"a")
     now = place(0, 0, "run-2")
@@ -252,7 +252,9 @@ async def test_rows_of_an_earlier_run_that_no_task_knows(cluster: FakeCluster) -
 
 
 @pytest.mark.parametrize("query", ["query-2026", "query-2026-01"])
-async def test_another_write_whose_name_begins_alike(cluster: FakeCluster, query: str) -> None:
+async def test_markers_of_a_write_with_a_similar_name_are_ignored(
+    cluster: FakeCluster, query: str
+) -> None:
     for task in range(2):
         await write(cluster, Place("till", query, 0, task, ""), b"theirs")
     async with AIOKafkaConsumer(
@@ -265,14 +267,14 @@ async def test_another_write_whose_name_begins_alike(cluster: FakeCluster, query
     await check(cluster, done(place(0), 1))
 
 
-async def test_a_task_without_rows_that_had_some(cluster: FakeCluster) -> None:
+async def test_a_task_that_lost_its_rows_is_an_error(cluster: FakeCluster) -> None:
     await write(cluster, place(0), b"a")
     with pytest.raises(ReplayError, match="already written by other tasks"):
         await check(cluster, TaskWritten(place(0, 0, "run-2"), 0))
 
 
 @pytest.mark.parametrize("away", [{"error": 14}, {"disconnect": True}], ids=["loading", "lost"])
-async def test_brokers_that_cannot_tell_yet_are_asked_again(
+async def test_listing_groups_retries_retriable_errors(
     cluster: FakeCluster, away: dict[str, Any]
 ) -> None:
     await write(cluster, place(0), b"a")
@@ -282,7 +284,7 @@ async def test_brokers_that_cannot_tell_yet_are_asked_again(
     assert cluster.count(ApiKey.LIST_GROUPS) == before + 3
 
 
-async def test_brokers_that_will_not_tell(cluster: FakeCluster) -> None:
+async def test_listing_groups_raises_fatal_errors(cluster: FakeCluster) -> None:
     await write(cluster, place(0), b"a")
     denied = ClusterAuthorizationFailedError
     cluster.control(ApiKey.LIST_GROUPS, error=denied.errno)
@@ -290,14 +292,14 @@ async def test_brokers_that_will_not_tell(cluster: FakeCluster) -> None:
         await check(cluster, done(place(0), 1))
 
 
-async def test_marks_of_epochs_before_are_let_stand(cluster: FakeCluster) -> None:
+async def test_markers_of_earlier_epochs_are_ignored(cluster: FakeCluster) -> None:
     for task in range(3):
         await write(cluster, place(0, task), b"a")
     await write(cluster, place(1), b"b")
     await check(cluster, done(place(1), 1))
 
 
-async def test_no_exactly_once_nothing_to_check(cluster: FakeCluster) -> None:
+async def test_nothing_is_checked_without_exactly_once(cluster: FakeCluster) -> None:
     seen = len(cluster.requests)
     async with AIOKafkaClient(bootstrap_servers=cluster.bootstrap_servers) as client:
         before = len(cluster.requests)
@@ -305,7 +307,7 @@ async def test_no_exactly_once_nothing_to_check(cluster: FakeCluster) -> None:
         assert len(cluster.requests) == before > seen
 
 
-async def test_all_that_a_group_has_committed(cluster: FakeCluster) -> None:
+async def test_all_committed_offsets_of_a_group_are_returned(cluster: FakeCluster) -> None:
     async with AIOKafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers, transactional_id="x"
     ) as producer:

@@ -141,7 +141,7 @@ async def test_a_header_without_a_name(
         await rows.RowSender(producer, layout).append(batch)
 
 
-async def test_a_partition_that_is_not_there(producer: AIOKafkaProducer) -> None:
+async def test_an_unknown_partition_is_an_error(producer: AIOKafkaProducer) -> None:
     layout = RowLayout(
         value=0, key=None, headers=None, partition=1, topic=None, constant_topic="orders"
     )
@@ -157,9 +157,7 @@ async def test_a_row_that_is_too_large(producer: AIOKafkaProducer) -> None:
         await rows.RowSender(producer, VALUE_ONLY).append(values(bytes(2_000_000)))
 
 
-async def test_a_refusal_by_the_broker_is_told(
-    cluster: FakeCluster, producer: AIOKafkaProducer
-) -> None:
+async def test_broker_errors_are_raised(cluster: FakeCluster, producer: AIOKafkaProducer) -> None:
     cluster.create_topic("narrow", 1, configs={"max.message.bytes": "1000"})
     layout = RowLayout(
         value=0, key=None, headers=None, partition=None, topic=None, constant_topic="narrow"
@@ -170,7 +168,7 @@ async def test_a_refusal_by_the_broker_is_told(
         await asyncio.wait_for(sender.finish(), 20)
 
 
-async def test_many_rows_are_awaited_as_they_come(
+async def test_the_number_of_unacknowledged_rows_is_bounded(
     cluster: FakeCluster, producer: AIOKafkaProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rows, "_UNSETTLED", 1_000)
@@ -184,7 +182,7 @@ async def test_many_rows_are_awaited_as_they_come(
     assert found == set(range(6_000))
 
 
-def test_a_digest_does_not_know_the_order() -> None:
+def test_a_digest_is_independent_of_the_order() -> None:
     layout = RowLayout(
         value=0, key=1, headers=None, partition=None, topic=None, constant_topic="orders"
     )

@@ -83,7 +83,7 @@ def written(
     within: Mapping[str, str] | None = None,
     **options: str,
 ) -> writer.TaskWritten:
-    """What one task of a named batch write tells the driver; it has all of the rows."""
+    """Return the message of a single task of a named batch write, which has all rows."""
     monkeypatch.setattr(writer, "_task", lambda: Task(within or {}))
     told = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
@@ -164,7 +164,7 @@ def test_prefix_and_write_id_of_two_writes_do_not_mix(
 def streamed(
     cluster: FakeCluster, epoch: int, *values: bytes, topic: str = "orders", run: str = RUN
 ) -> writer.TaskWritten:
-    """What one task of a stream's own sink tells the driver."""
+    """Return the message of a task of a stream's own sink."""
     told = {
         "kafka.bootstrap.servers": cluster.bootstrap_servers,
         "topic": topic,

@@ -1,4 +1,4 @@
-"""Configurations: what is told, what may be set, and what that does at once."""
+"""Configurations: described values, valid changes, and their immediate effects."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: where a log begins afterwards, and what is refused."""
+"""DeleteRecords: the new log start offsets, and errors."""
 
 import pytest
 

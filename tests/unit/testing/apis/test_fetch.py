@@ -220,7 +220,7 @@ def test_without_a_selector_the_leader_is_read(three_brokers: SocketlessBroker) 
     assert partitions_of(three_brokers.ask(request, 11))[0].preferred_read_replica == -1
 
 
-def test_truncation_is_told_by_the_epoch_that_was_fetched(broker: SocketlessBroker) -> None:
+def test_a_diverging_last_fetched_epoch_reports_truncation(broker: SocketlessBroker) -> None:
     partition = broker.state.create_topic("orders", 1).partitions[0]
     fill(partition, 3)
     request = request_for(broker, 12, 6, last_fetched_epoch=0, max_wait_ms=999, min_bytes=1)
@@ -264,7 +264,7 @@ def test_read_committed_lists_no_aborted_transaction(broker: SocketlessBroker) -
         assert partitions_of(response)[0].aborted_transactions == expected
 
 
-def test_waits_for_enough_bytes(broker: SocketlessBroker) -> None:
+def test_a_fetch_waits_for_min_bytes(broker: SocketlessBroker) -> None:
     topic = broker.state.create_topic("orders", 2)
     size = fill(topic.partitions[0], 1)
     request = request_for(broker, 11, 0, 0, max_wait_ms=500, min_bytes=size + 1)
@@ -281,7 +281,7 @@ def test_waits_for_enough_bytes(broker: SocketlessBroker) -> None:
     assert [len(data.records) for data in partitions_of(ready)] == [size, size]
 
 
-def test_gives_what_there_is_when_time_is_up(broker: SocketlessBroker) -> None:
+def test_a_fetch_returns_available_records_at_its_timeout(broker: SocketlessBroker) -> None:
     topic = broker.state.create_topic("orders", 1)
     size = fill(topic.partitions[0], 1)
     waiting = broker.begin(request_for(broker, 11, 0, max_wait_ms=500, min_bytes=9999), 11)
@@ -289,7 +289,7 @@ def test_gives_what_there_is_when_time_is_up(broker: SocketlessBroker) -> None:
     assert [len(data.records) for data in partitions_of(waiting.take_now())] == [size]
 
 
-def test_an_error_is_not_waited_with(broker: SocketlessBroker) -> None:
+def test_errors_end_the_wait(broker: SocketlessBroker) -> None:
     topic = broker.state.create_topic("orders", 1)
     request = request_for(broker, 11, 0, max_wait_ms=500, min_bytes=1)
     waiting = broker.begin(request, 11)

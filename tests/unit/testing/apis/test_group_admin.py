@@ -1,4 +1,4 @@
-"""Groups described, listed and deleted: whose they are, who may see them, what faults do."""
+"""Groups are described, listed and deleted: coordinators, permissions, faults."""
 
 from collections.abc import Callable
 from typing import Any

@@ -61,7 +61,7 @@ def test_software_names(broker: SocketlessBroker, name: str, version: str) -> No
         (None, 0, 42),
     ],
 )
-def test_the_broker_that_was_meant(
+def test_api_versions_checks_the_destination(
     broker: SocketlessBroker, cluster_id: str | None, node_id: int, error: int
 ) -> None:
     if cluster_id == "right":
@@ -70,7 +70,7 @@ def test_the_broker_that_was_meant(
     assert broker.ask(request, 5).error_code == error
 
 
-def test_what_is_not_served_ends_the_connection(broker: SocketlessBroker) -> None:
+def test_unsupported_requests_close_the_connection(broker: SocketlessBroker) -> None:
     with pytest.raises(CloseConnection):
         broker.begin(PushTelemetryRequest(), 0)
     frame = bytearray(encode_request(FindCoordinatorRequest(), 0, 7, "test")[4:])

@@ -85,7 +85,7 @@ def test_the_log_start_moves(broker: SocketlessBroker, partition: Partition) -> 
     assert (look_up(broker, 7, -3).offset, look_up(broker, 7, -3).timestamp) == (2, 40)
 
 
-def test_what_is_named_twice_is_refused_once(
+def test_a_duplicate_partition_gets_one_error(
     broker: SocketlessBroker, partition: Partition
 ) -> None:
     wanted = [ListOffsetsPartition(0, timestamp=-1)] * 2

@@ -1,4 +1,4 @@
-"""Produce in every version: what is stored, what is answered, what is refused."""
+"""Produce in every version: stored batches, responses, errors."""
 
 import pytest
 
@@ -118,7 +118,7 @@ def test_a_retried_batch_is_stored_once(broker: SocketlessBroker) -> None:
         (1, encode_message_set([(1, None, b"v")], 0)[:-1] + b"?", "CORRUPT_MESSAGE"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_refused_and_not_stored(
+def test_invalid_batches_are_rejected_and_not_stored(
     broker: SocketlessBroker, version: int, records: bytes | None, error: str
 ) -> None:
     topic = broker.state.create_topic("orders", 2, configs={"max.message.bytes": "1000"})
@@ -147,7 +147,7 @@ def test_the_whole_request_is_refused(broker: SocketlessBroker, records: bytes, 
     assert topic.partitions[0].log.end_offset == 0
 
 
-def test_what_is_told_of_the_log_with_an_error(broker: SocketlessBroker) -> None:
+def test_error_responses_contain_the_log_start_offset(broker: SocketlessBroker) -> None:
     topic = broker.state.create_topic("orders", 1)
     topic.partitions[0].log.start_offset = topic.partitions[0].log.end_offset = 5
     invalid = make_batch(producer_id=1, producer_epoch=0, base_sequence=-2)
@@ -270,7 +270,7 @@ def test_timestamps_out_of_range(broker: SocketlessBroker) -> None:
     assert refused(broker, batch)[0] == "INVALID_TIMESTAMP"
 
 
-def test_records_are_checked_when_it_is_asked_for(broker: SocketlessBroker) -> None:
+def test_records_are_checked_if_requested(broker: SocketlessBroker) -> None:
     batch = bytearray(make_batch((1, b"k", b"v" * 40)))
     batch[61] -= 10  # the first record's length
     write_crc(batch, 0, len(batch))

@@ -1,4 +1,4 @@
-"""What the face tells of groups, of both kinds, as they come and go."""
+"""Snapshots of groups of both kinds as members join and leave."""
 
 from collections.abc import Callable
 from typing import Any
@@ -64,6 +64,6 @@ async def test_a_classic_group(cluster: FakeCluster, connect: Connect) -> None:
     assert view == ("classic", "Stable", {member: {TopicPartition("orders", 1)}})
 
 
-async def test_a_group_that_there_is_not(cluster: FakeCluster) -> None:
+async def test_an_unknown_group_is_an_error(cluster: FakeCluster) -> None:
     with pytest.raises(ValueError, match="group 'mine' does not exist; existing groups: none"):
         cluster.group("mine")

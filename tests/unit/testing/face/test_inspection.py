@@ -8,7 +8,7 @@ from aiokafka_lite.record.murmur2 import murmur2
 from aiokafka_lite.testing import FakeCluster, VirtualClock
 
 
-async def test_records_that_were_put_there() -> None:
+async def test_produced_records_are_returned() -> None:
     clock = VirtualClock()
     async with FakeCluster(topics={"orders": 3, "other": 1}, clock=clock) as cluster:
         assert cluster.produce("orders", b"one", partition=2) == 0
@@ -40,7 +40,7 @@ async def test_more_records_than_one_segment_holds() -> None:
         assert [int(record.value or b"") for record in cluster.records("orders")] == [*range(500)]
 
 
-async def test_what_is_refused() -> None:
+async def test_unknown_topics_and_partitions_are_errors() -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         cluster.create_topic("small", configs={"max.message.bytes": "100"})
         with pytest.raises(MessageSizeTooLargeError):

@@ -37,7 +37,7 @@ def commit(topic: str, offset: int) -> OffsetCommitRequest:
     return OffsetCommitRequest(group_id="mine", topics=topics)
 
 
-async def test_a_paused_broker_says_nothing_until_it_goes_on(
+async def test_a_paused_broker_is_silent_until_resumed(
     cluster: FakeCluster, connect: Connect
 ) -> None:
     client = await connect(cluster.address(0))
@@ -67,7 +67,7 @@ async def test_a_throttle(cluster: FakeCluster, connect: Connect) -> None:
         cluster.throttle(-1)
 
 
-async def test_the_end_of_a_log_is_lost() -> None:
+async def test_truncate_removes_the_end_of_a_log() -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         for number in range(4):
             cluster.produce("orders", b"%d" % number)
@@ -135,7 +135,7 @@ async def test_retention_is_applied_when_it_is_called() -> None:
         assert [record.offset for record in cluster.records("orders")] == [1]
 
 
-async def test_compaction_and_what_is_left_of_it(tmp_path: Any) -> None:
+async def test_compaction_keeps_the_newest_record_of_each_key(tmp_path: Any) -> None:
     left = [(1, b"b", b"1"), (2, b"a", b"2")]
 
     def found(cluster: FakeCluster) -> list[tuple[int, bytes, bytes]]:
@@ -213,7 +213,7 @@ async def test_a_start_on_a_port_that_is_taken() -> None:
             FakeCluster(port=port)
 
 
-async def test_a_client_that_is_told_another_host() -> None:
+async def test_brokers_advertise_another_host() -> None:
     async with FakeCluster(advertise="localhost", host="127.0.0.1") as cluster:
         assert cluster.bootstrap_servers.startswith("localhost:")
         client = await RawClient.connect(f"127.0.0.1:{cluster.state.nodes[0].port}")

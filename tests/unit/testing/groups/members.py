@@ -109,7 +109,7 @@ class FakeMember:
 
 
 def form(leader: FakeMember, *others: FakeMember) -> None:
-    """Join all and share out: a group of its own that is stable then; the first one leads."""
+    """Let all join and sync; the group is then stable, and the first member is its leader."""
     for member in (leader, *others):
         member.begin_join()
     if others:

@@ -1,4 +1,4 @@
-"""Members of consumer groups on a broker without sockets, which remember what they were told."""
+"""Members of consumer groups on a broker without sockets, which remember their assignments."""
 
 from typing import Any
 from uuid import UUID
@@ -60,7 +60,7 @@ class FakeReporter:
         return self.tell(**{"topic_partitions": owned, **fields})
 
     def tell(self, **fields: Any) -> int:
-        """Only what is said; the error code."""
+        """Send a heartbeat with only the given fields; return the error code."""
         response = self.ask(**fields)
         if not response.error_code:
             self.epoch = response.member_epoch
@@ -87,12 +87,12 @@ class FakeReporter:
 
     @property
     def count(self) -> int:
-        """How many partitions it was told to own."""
+        """The number of assigned partitions."""
         return sum(map(len, self.owned.values()))
 
 
 def settle(broker: SocketlessBroker, *members: FakeReporter) -> None:
-    """Let all report until nobody has anything new to do."""
+    """Let all send heartbeats until no assignment changes."""
     for _ in range(4 * len(members) + 4):
         broker.clock.advance(1.0)  # an assignment a second
         for member in members:

@@ -150,7 +150,7 @@ class Clients(RuleBasedStateMachine):
 
     @rule()
     def get_on(self) -> None:
-        """All do what is expected of them, so that groups of several become stable."""
+        """Let all members join and sync, so that groups with several members become stable."""
         for _ in range(2):
             for number in range(CLIENTS):
                 if self.clients[number].generation != self.group.generation:

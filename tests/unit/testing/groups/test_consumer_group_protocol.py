@@ -254,7 +254,7 @@ def test_a_new_coordinator_gives_everyone_time(broker: SocketlessBroker) -> None
 
 
 def test_a_group_outlives_the_cluster_but_its_members_do_not() -> None:
-    """A member that is still there is told to join again, not that there is no such group."""
+    """A remaining member must rejoin; it does not get an error for a missing group."""
     journal = Remembering()
     before = SocketlessBroker(journal=journal)
     before.state.create_topic("t", 4)

@@ -15,7 +15,7 @@ SUBSCRIPTIONS = st.lists(st.sampled_from(sorted(TOPICS)), unique=True)
 
 
 class Group(RuleBasedStateMachine):
-    """Members as clients are: each gives up what it was told to, but not at once."""
+    """Members like real clients: they revoke partitions after a delay."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The groups of a cluster: made, replaced and deleted, and told of moves."""
+"""The groups of a cluster are created, replaced, deleted, and notified of coordinator moves."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_what_replaces_a_group_has_its_offsets(broker: SocketlessBroker) -> None
     assert groups.classic("g").offsets.find("orders", 0) is not None
 
 
-def test_a_deleted_group_is_told_of_nothing(broker: SocketlessBroker, node: int) -> None:
+def test_a_deleted_group_is_not_notified(broker: SocketlessBroker, node: int) -> None:
     groups = broker.state.groups
     groups.classic("g").offsets.commit("orders", 0, CommittedOffset(5))
     groups.delete("g")

@@ -44,7 +44,7 @@ def share(*numbers: int) -> bytes:
 
 
 def synced(member: FakeMember) -> list[int]:
-    """The partitions that SyncGroup tells."""
+    """The partitions in the SyncGroup response."""
     answer = member.begin_sync().answer
     assert answer.error_code == 0
     return [
@@ -117,7 +117,7 @@ def test_a_classic_member_has_its_own_session(broker: SocketlessBroker, old: Fak
     assert old.beat() == UNKNOWN
 
 
-def test_who_is_told_to_join_again_has_a_rebalance_timeout(broker: SocketlessBroker) -> None:
+def test_a_member_that_must_rejoin_has_a_rebalance_timeout(broker: SocketlessBroker) -> None:
     new = FakeReporter(broker, "new", "t")
     new.join()
     old = FakeMember(

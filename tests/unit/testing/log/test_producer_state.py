@@ -1,4 +1,4 @@
-"""Idempotent producers on one partition: what is a repetition, what a gap."""
+"""Idempotent producers in one partition: duplicates and sequence gaps."""
 
 import pytest
 

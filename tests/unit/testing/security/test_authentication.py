@@ -1,4 +1,4 @@
-"""How far a connection comes with SASL: tables of what is asked and what comes of it."""
+"""The SASL state of a connection: tables of requests and their results."""
 
 import pytest
 

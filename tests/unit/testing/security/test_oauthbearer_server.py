@@ -1,4 +1,4 @@
-"""OAUTHBEARER with unsecured tokens: what is taken, what is refused, and how."""
+"""OAUTHBEARER with unsecured tokens: accepted and rejected tokens."""
 
 import base64
 import json
@@ -63,17 +63,17 @@ def test_good_tokens(message: bytes) -> None:
         f"{part({'alg': 'none'})}.{part({'sub': 'alice'})}.",
     ],
 )
-def test_bad_tokens_are_told_why(serialized: str) -> None:
+def test_invalid_tokens_are_rejected_with_a_reason(serialized: str) -> None:
     server = exchange()
     assert server.on_message(first(serialized)) == b'{"status":"invalid_token"}'
     with pytest.raises(SaslRefused) as refused:
         server.on_message(b"\x01")
-    assert refused.value.told == '{"status":"invalid_token"}'
+    assert refused.value.shown == '{"status":"invalid_token"}'
     assert server.user is None
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "shown"),
     [
         (b"", False),
         (b"n,,\x01auth=Basic abc\x01\x01", False),
@@ -82,10 +82,10 @@ def test_bad_tokens_are_told_why(serialized: str) -> None:
         (first(token(), "n,a=bob,"), True),
     ],
 )
-def test_messages_that_are_refused(message: bytes, told: bool) -> None:
+def test_invalid_messages_are_rejected(message: bytes, shown: bool) -> None:
     with pytest.raises(SaslRefused) as refused:
         exchange().on_message(message)
-    assert (refused.value.told is not None) == told
+    assert (refused.value.shown is not None) == shown
 
 
 def test_the_session_ends_with_the_token() -> None:

@@ -82,7 +82,7 @@ def test_a_wrong_password_is_refused() -> None:
     final = prove(server, CLIENT_FIRST, "guessed", "SCRAM-SHA-256")
     with pytest.raises(SaslRefused) as refused:
         server.on_message(final)
-    assert refused.value.told is None
+    assert refused.value.shown is None
     assert server.user is None
 
 
@@ -136,5 +136,5 @@ def test_plain() -> None:
         refused = PlainExchange(users)
         with pytest.raises(SaslRefused) as refusal:
             refused.on_message(message)
-        assert refusal.value.told
+        assert refusal.value.shown
         assert refused.user is None

@@ -1,4 +1,4 @@
-"""FrameReceiver: the same frames however the bytes arrive."""
+"""FrameReceiver: the frames do not depend on how the bytes arrive."""
 
 import pytest
 from hypothesis import given, settings

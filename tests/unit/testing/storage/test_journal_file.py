@@ -77,7 +77,7 @@ def test_an_end_that_never_reached_the_disk_is_dropped(path: Path, garbage: byte
     assert garbage not in path.read_bytes()
 
 
-def test_no_damage_is_believed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_line_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # hundreds take their time
     note_some(path)
     noted(path)
@@ -110,14 +110,14 @@ def test_a_first_line_that_was_never_whole(path: Path) -> None:
         ),
     ],
 )
-def test_what_is_not_ours_is_left_alone(path: Path, content: bytes, why: str) -> None:
+def test_foreign_files_are_errors(path: Path, content: bytes, why: str) -> None:
     path.write_bytes(content)
     with pytest.raises(DataFolderError, match=why):
         FileJournal(path)
     assert path.read_bytes() == content
 
 
-def test_it_does_not_grow_without_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outdated_entries_are_removed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal_file, "OUTDATED_KEPT", 10)
     journal = FileJournal(path)
     for number in range(1000):

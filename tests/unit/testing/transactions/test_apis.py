@@ -71,7 +71,7 @@ def deny(broker: SocketlessBroker, operation: Operation, resource: Resource) -> 
     broker.state.authorizer = Denying(operation, resource)
 
 
-def test_who_may_not_use_a_transactional_id(writer: Writer) -> None:
+def test_transactional_ids_require_permission(writer: Writer) -> None:
     refused = TransactionalIdAuthorizationFailed.errno
     deny(writer.broker, Operation.WRITE, Resource.TRANSACTIONAL_ID)
     assert writer.init() == refused
@@ -85,7 +85,7 @@ def test_who_may_not_use_a_transactional_id(writer: Writer) -> None:
     assert writer.broker.ask(ListTransactionsRequest(), 0).transaction_states == []
 
 
-def test_who_may_not_use_topic_or_group(writer: Writer) -> None:
+def test_topics_and_groups_in_transactions_require_permission(writer: Writer) -> None:
     deny(writer.broker, Operation.WRITE, Resource.TOPIC)
     assert writer.add(0) == [TopicAuthorizationFailedError.errno]
     assert writer.produce(0) == TopicAuthorizationFailedError.errno
@@ -105,7 +105,7 @@ def test_topics_that_may_not_be_described_are_left_out(writer: Writer) -> None:
     assert answer.transaction_states[0].topics == []
 
 
-def test_who_may_not_write_idempotently(broker: SocketlessBroker) -> None:
+def test_idempotent_writes_require_permission(broker: SocketlessBroker) -> None:
     deny(broker, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER)
     answer = broker.ask(InitProducerIdRequest(None), 4)
     assert answer.error_code == ClusterAuthorizationFailedError.errno

@@ -68,7 +68,7 @@ def test_the_oldest_open_transaction_is_the_first_undecided() -> None:
         (12, 11, []),
     ],
 )
-def test_which_aborted_ones_a_reader_is_told(
+def test_aborted_transactions_of_a_range(
     first: int, end: int, found: list[tuple[int, int]]
 ) -> None:
     transactions = transactions_of(
@@ -85,7 +85,7 @@ def test_of_a_log_that_begins_later_the_undecided_offset_is_not_before_it(writer
     assert writer.partition().last_stable_offset == 2
 
 
-def test_whoever_waits_is_told_of_a_marker(writer: Writer) -> None:
+def test_a_marker_notifies_watchers(writer: Writer) -> None:
     writer.produce(0)
     told: list[int] = []
     partition = writer.partition()

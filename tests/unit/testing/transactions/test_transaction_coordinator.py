@@ -92,7 +92,7 @@ def test_an_ended_transaction_has_no_timeout(writer: Writer) -> None:
 @pytest.mark.parametrize(
     ("timeout_ms", "code"), [(0, 50), (-1, 50), (1, 0), (900_000, 0), (900_001, 50)]
 )
-def test_how_long_a_transaction_may_take(
+def test_transaction_timeouts_are_checked(
     broker: SocketlessBroker, timeout_ms: int, code: int
 ) -> None:
     assert InvalidTransactionTimeout.errno == 50
@@ -143,7 +143,7 @@ def test_a_timeout_in_the_last_epoch_leaves_none(writer: Writer) -> None:
     assert known(writer).producer == (old + 1, 0)
 
 
-def test_whoever_comes_later_aborts_and_fences(writer: Writer) -> None:
+def test_a_later_producer_aborts_and_fences(writer: Writer) -> None:
     other = Writer(writer.broker)
     writer.produce(0)
     assert other.init() == ConcurrentTransactions.errno
@@ -296,7 +296,7 @@ def test_an_expired_id_does_not_come_back() -> None:
 
 
 def test_markers_that_wait_are_written_once(three_brokers: SocketlessBroker) -> None:
-    """However often the coordinator moves while the partition has no leader."""
+    """The coordinator may move several times while the partition has no leader."""
     state = three_brokers.state
     state.create_topic("orders", 1, 1)
     state.coordinators.move(CoordinatorType.TRANSACTION, "mine", 1)

@@ -95,7 +95,7 @@ class Writer:
 
     @property
     def state(self) -> str:
-        """As DescribeTransactions tells it; an error code if there is none."""
+        """Return the DescribeTransactions result, or its error code."""
         request = DescribeTransactionsRequest([self.name])
         (state,) = self.broker.ask(request, 0, self.node).transaction_states
         return str(state.transaction_state or state.error_code)

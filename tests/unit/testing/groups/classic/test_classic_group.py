@@ -55,7 +55,7 @@ def test_member_ids_are_the_same_under_the_same_seed() -> None:
     assert static.member_id.startswith("one-")
 
 
-def test_a_member_lives_as_long_as_it_is_heard_of(broker: SocketlessBroker) -> None:
+def test_a_member_stays_while_it_sends_heartbeats(broker: SocketlessBroker) -> None:
     member = FakeMember(broker, session_timeout_ms=10_000)
     form(member)
     for _ in range(5):
@@ -68,7 +68,7 @@ def test_a_member_lives_as_long_as_it_is_heard_of(broker: SocketlessBroker) -> N
     assert member.beat() == UNKNOWN
 
 
-def test_the_others_join_again_when_one_falls_silent(broker: SocketlessBroker) -> None:
+def test_an_expired_member_causes_a_rebalance(broker: SocketlessBroker) -> None:
     loud, silent = FakeMember(broker), FakeMember(broker)
     form(loud, silent)
     broker.clock.advance(6)
@@ -79,7 +79,7 @@ def test_the_others_join_again_when_one_falls_silent(broker: SocketlessBroker) -
     assert [each.member_id for each in loud.joined().members] == [loud.member_id]
 
 
-def test_who_waits_need_not_be_heard_of(broker: SocketlessBroker) -> None:
+def test_waiting_members_need_no_heartbeats(broker: SocketlessBroker) -> None:
     first = FakeMember(broker, session_timeout_ms=300_000)
     form(first)
     newcomer = FakeMember(broker, session_timeout_ms=10_000)
@@ -124,7 +124,7 @@ def test_a_pending_member_cannot_become_static(broker: SocketlessBroker) -> None
     assert member.begin_join().code == UnknownError.errno
 
 
-def test_who_does_not_sync_in_time_is_out(broker: SocketlessBroker) -> None:
+def test_a_member_that_does_not_sync_in_time_is_removed(broker: SocketlessBroker) -> None:
     leader, lazy = FakeMember(broker), FakeMember(broker, rebalance_timeout_ms=5_000)
     leader.rebalance_timeout_ms = 5_000
     form(leader)
@@ -151,7 +151,9 @@ def test_a_rebalance_that_nobody_joins_is_looked_at_again(broker: SocketlessBrok
 
 
 @pytest.mark.parametrize("how", ["leaves", "falls silent", "is removed"])
-def test_nobody_waits_for_who_is_gone(broker: SocketlessBroker, how: str) -> None:
+def test_a_rebalance_does_not_wait_for_members_that_left(
+    broker: SocketlessBroker, how: str
+) -> None:
     a, b = FakeMember(broker), FakeMember(broker, session_timeout_ms=6_000, instance_id="b")
     form(a, b)
     joining = a.begin_join()
@@ -167,7 +169,7 @@ def test_nobody_waits_for_who_is_gone(broker: SocketlessBroker, how: str) -> Non
     assert len(a.joined().members) == 1
 
 
-def test_who_is_not_in_cannot_leave(broker: SocketlessBroker) -> None:
+def test_an_unknown_member_cannot_leave(broker: SocketlessBroker) -> None:
     form(FakeMember(broker))
     assert FakeMember(broker, member_id="you").leave() == UNKNOWN
     assert FakeMember(broker, instance_id="one").leave() == UNKNOWN
@@ -231,7 +233,7 @@ def test_protocols_have_to_be_common_to_all(broker: SocketlessBroker) -> None:
     assert FakeMember(broker, protocols=[("sticky", b"")]).begin_join().answer is None
 
 
-def test_a_full_group_takes_nobody() -> None:
+def test_a_full_group_rejects_new_members() -> None:
     broker = SocketlessBroker(broker_configs={"group.max.size": 2})
     a, b, c = (FakeMember(broker) for _ in range(3))
     form(a, b)
@@ -331,7 +333,7 @@ def test_a_static_member_s_next_incarnation_has_a_session_of_its_own(
     assert group_of(broker).state == "Empty"
 
 
-def test_who_joins_again_unchanged_is_told_what_it_knows(broker: SocketlessBroker) -> None:
+def test_an_unchanged_rejoin_gets_the_current_generation(broker: SocketlessBroker) -> None:
     leader, follower = FakeMember(broker), FakeMember(broker)
     form(leader, follower)
     again = follower.join()
@@ -378,7 +380,7 @@ def test_another_broker_does_not_coordinate(three_brokers: SocketlessBroker) -> 
     assert member.beat() == wrong
 
 
-def test_who_takes_over_knows_the_last_generation(three_brokers: SocketlessBroker) -> None:
+def test_a_new_coordinator_restores_the_last_generation(three_brokers: SocketlessBroker) -> None:
     broker = three_brokers
     here = broker.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
     there = (here + 1) % 3
@@ -396,7 +398,7 @@ def test_who_takes_over_knows_the_last_generation(three_brokers: SocketlessBroke
     assert a.beat() == UNKNOWN
 
 
-def test_who_waits_to_sync_is_told_of_the_move(three_brokers: SocketlessBroker) -> None:
+def test_waiting_syncs_fail_when_the_coordinator_moves(three_brokers: SocketlessBroker) -> None:
     broker = three_brokers
     here = broker.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
     a, b = FakeMember(broker, node=here), FakeMember(broker, node=here)
@@ -426,7 +428,9 @@ def test_a_static_member_keeps_its_new_id_over_a_move(three_brokers: SocketlessB
     assert back.beat() == IllegalGenerationError.errno
 
 
-def test_who_takes_over_an_empty_group_finds_nobody(three_brokers: SocketlessBroker) -> None:
+def test_a_new_coordinator_of_an_empty_group_finds_no_members(
+    three_brokers: SocketlessBroker,
+) -> None:
     broker = three_brokers
     here = broker.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
     member = FakeMember(broker, node=here)
