@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from tools.kafka import config, jars, jvm
 from tools.kafka.config import Node
@@ -34,12 +36,12 @@ class PortTaken(BrokerFailed):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on 127.0.0.1 that nobody listens on, below the range of outgoing connections.
+    """Reserve ports on 127.0.0.1 that are free, below the range of outgoing connections.
 
     A port of that range could be taken by any connection while its broker is down, and a broker
-    must come back on the port its clients know. Nor may another cluster take it meanwhile: where
-    several test processes kill brokers at the same time, each gets a range of its own, such as
-    `AIOKAFKA_LITE_PORTS=12000-18000`.
+    must come back on the port its clients know. The ports stay reserved until this process ends, so
+    no other process that asks here gets them meanwhile. `AIOKAFKA_LITE_PORTS=12000-18000` changes
+    the range.
     """
     lowest, _, highest = os.environ.get("AIOKAFKA_LITE_PORTS", "12000-32000").partition("-")
     # Not the shared generator: two processes that run the same seeded test must not agree.
@@ -47,7 +49,7 @@ def free_ports(count: int) -> list[int]:
     found: list[int] = []
     while len(found) < count:
         port = draw.randrange(int(lowest), int(highest))
-        if port in found:
+        if port in _reserved or not _reserve(port):
             continue
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -57,6 +59,23 @@ def free_ports(count: int) -> list[int]:
                 continue
         found.append(port)
     return found
+
+
+_reserved: dict[int, BinaryIO] = {}  # the locked files, open until this process ends
+
+
+def _reserve(port: int) -> bool:
+    """Lock the port's file; False if another process has it."""
+    folder = jars.cache_dir() / "ports"
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = (folder / str(port)).open("ab")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.close()
+        return False
+    _reserved[port] = handle
+    return True
 
 
 def await_condition(condition: Callable[[], bool], timeout: float) -> bool:
@@ -131,22 +150,33 @@ class JavaProcess:
                 return False
 
         in_time = await_condition(ended_or_answered, timeout)
+        self.raise_if_ended()
         child = self._child
         assert child is not None
-        if child.exit_status is not None:
-            said = self.log.read_text(errors="replace")
-            if _PORT_TAKEN in said:
-                line = next(line for line in said.splitlines() if _PORT_TAKEN in line)
-                raise PortTaken(f"{self._arguments[0]}: {line}")
-            raise BrokerFailed(
-                f"{self._arguments[0]} ended with status {child.exit_status}; "
-                f"{self.log}:\n{child.tail()}"
-            )
         if not in_time:
             raise BrokerFailed(
                 f"{self._arguments[0]} gave no answer in {timeout:.0f} s; "
                 f"{self.log}:\n{child.tail()}"
             )
+
+    def raise_if_ended(self) -> None:
+        """Raise if the process ended by itself.
+
+        Raises:
+            PortTaken: Its port was taken.
+            BrokerFailed: It ended for another reason.
+        """
+        child = self._child
+        if child is None or child.exit_status is None:
+            return
+        said = self.log.read_text(errors="replace")
+        if _PORT_TAKEN in said:
+            line = next(line for line in said.splitlines() if _PORT_TAKEN in line)
+            raise PortTaken(f"{self._arguments[0]}: {line}")
+        raise BrokerFailed(
+            f"{self._arguments[0]} ended with status {child.exit_status}; "
+            f"{self.log}:\n{child.tail()}"
+        )
 
     def kill(self) -> None:
         """SIGKILL; returns when it is gone. A no-op when it does not run."""

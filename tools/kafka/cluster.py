@@ -336,7 +336,13 @@ class KafkaCluster:
     def _await_members(self, broker: Broker, members: set[int], timeout: float) -> None:
         if self._release.number < (0, 9):
             members = set()  # before its first topic 0.8 names no broker at all, itself included
-        broker.await_answer(lambda: members <= broker.view().brokers.keys(), timeout)
+
+        def knows_all() -> bool:
+            for node_id in members:  # one that has ended is never seen
+                self._brokers[node_id].raise_if_ended()
+            return members <= broker.view().brokers.keys()
+
+        broker.await_answer(knows_all, timeout)
 
     # -- ending it
 
