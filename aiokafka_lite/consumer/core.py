@@ -411,8 +411,10 @@ class ConsumerCore:
         """Return to the first record of a batch, whatever was read after it since: otherwise the
         batch would be skipped.
 
-        Nothing changes if the partition was revoked, if the application or the reset policy chose
-        another position since, or if the log was truncated before the batch.
+        Nothing changes if the partition was revoked, if the application chose another position
+        since, if the log was truncated before the batch, or if retention deleted it. While a lookup
+        by the reset policy is pending, the partition returns to the batch: if the log does not have
+        it either, the policy applies again.
 
         Args:
             generation: The state's, when the batch was taken.
@@ -421,7 +423,7 @@ class ConsumerCore:
         """
         if self.positions.is_current(state, generation):
             position = state.position
-            if position is not None and position > offset:
+            if position is None or position > offset:
                 self.seek(state, offset, epoch)
 
     async def reset(self, states: Collection[PartitionState], policy: OffsetReset) -> None:

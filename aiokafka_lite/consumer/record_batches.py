@@ -8,8 +8,8 @@ exception. A batch whose processing raised (or was cancelled) is given back: the
 its first record, so that neither the next read nor an auto-commit, including the one on `stop`,
 skips it. The position may have moved meanwhile: over offsets without a record, or because another
 task called `getone`, which a block does not prevent. The records that task read after the batch are
-then read again: a record may be read twice, but none is lost. Only a seek, a reset or the loss of
-the partition prevents this.
+then read again: a record may be read twice, but none is lost. Only a seek, the loss of the
+partition, or a log that no longer has the batch (retention, a recreated topic) prevents this.
 
 Blocks in several tasks are workers: while one processes a batch of a partition, no other receives
 records of that partition, so a partition's batches are processed in order. An auto-commit does not

@@ -183,7 +183,7 @@ class Answers:
                     state,
                     policy,
                 )
-                state.ask_reset(policy)
+                state.reset_by_policy(policy, offset)
                 # Where it is reset to may be out of range again, and so on.
                 self._placing.pause_for_retry(state)
                 self._placing.update(state)

@@ -405,7 +405,7 @@ class Validation:
             return
         self._buffer.forget(state)
         if end is None:
-            state.ask_reset(policy)
+            state.reset_by_policy(policy, position)
         else:
             state.return_to(end, epoch)
             state.unvalidated = False  # the leader itself said so

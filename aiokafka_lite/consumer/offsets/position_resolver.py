@@ -304,7 +304,7 @@ def _left_ms(deadline: float) -> int:
 
 
 _Wanted: TypeAlias = tuple[PartitionState, int]
-"""A partition whose position is looked up, and its generation at the request."""
+"""A partition whose position is looked up, and its `fetch_generation` at the request."""
 
 
 class PositionResolver:
@@ -362,7 +362,7 @@ class PositionResolver:
         resuming: list[_Wanted] = []
         resetting: dict[bool, list[_Wanted]] = {}
         for state in self._positions.without_position():
-            wanted = (state, state.generation)
+            wanted = (state, state.fetch_generation)
             if wanted not in self._asked:
                 if state.resumes and self._committed is not None:
                     resuming.append(wanted)
@@ -418,11 +418,11 @@ class PositionResolver:
                 await asyncio.sleep(self._cluster.retry_backoff.delay(1))
             else:
                 for state, generation in wanted:
-                    if self._positions.is_current(state, generation):
+                    if self._positions.awaits_answer(state, generation):
                         self._fail(state, copy(error))
         else:
             for state, generation in wanted:
-                if self._positions.is_current(state, generation):
+                if self._positions.awaits_answer(state, generation):
                     self._on_committed(state, found.get(state.tp))
         finally:
             self._asked.difference_update(wanted)
@@ -451,7 +451,7 @@ class PositionResolver:
         times: dict[TopicPartition, int] = {}
         try:
             for state, generation in wanted:
-                if not self._positions.is_current(state, generation) or state.reset is None:
+                if not self._positions.awaits_answer(state, generation) or state.reset is None:
                     continue
                 if state.reset is OffsetReset.NONE:
                     self._fail(state, NoOffsetForPartitionError(state.tp))
@@ -473,7 +473,7 @@ class PositionResolver:
         self.wake()  # those that timed out are asked about again
 
     def _on_found(self, state: PartitionState, generation: int, found: Found | KafkaError) -> None:
-        if not self._positions.is_current(state, generation):
+        if not self._positions.awaits_answer(state, generation):
             return
         if isinstance(found, KafkaTimeoutError):
             log.warning("%s: %s; retrying", self._options.log_name, found)
@@ -487,7 +487,7 @@ class PositionResolver:
             self._settle(state, max(found.offset, 0), UNKNOWN_EPOCH)
 
     def _settle(self, state: PartitionState, offset: int, epoch: int) -> None:
-        state.seek(offset, epoch)
+        state.resolve(offset, epoch)
         self._on_resolved(state)
         self.announce()
 

@@ -2,8 +2,12 @@
 
 A `PartitionState` lives from the assignment of its partition to its loss. A seek, a reset or the
 loss of the partition raises its `generation`: batches taken before can no longer be given back.
-A fetch or a validation remembers the `fetch_generation`, which also rises when the log was
-truncated: so a stale response is recognized and never reaches the application.
+A fetch, a validation or a lookup remembers the `fetch_generation`, which also rises when the log
+was truncated: so a stale response is recognized and never reaches the application.
+
+If the position is out of range, `auto_offset_reset` chooses another. Whether a batch in progress
+may still be given back shows once that is known: below the old position, the log lost its end and
+may still have the batch; above it, the log lost its beginning and the batch with it.
 
 The position (next offset to deliver) and the fetch offset (next offset to fetch) differ only while
 decoded records are being delivered: then the `Chunk` holds the former, and its end is the latter.
@@ -53,8 +57,8 @@ class PartitionState:
 
     Attributes:
         tp: The partition. Never changes.
-        generation: Raised when the application, a commit or the reset policy chooses another
-            position, and when the partition is lost.
+        generation: Raised when the application or a commit chooses another position, when the
+            reset policy chooses one after the old, and when the partition is lost.
         fetch_generation: Raised with `generation`, and when the log was truncated: responses to
             earlier requests are discarded.
         reset: The policy by which the position is being looked up, or None.
@@ -100,6 +104,7 @@ class PartitionState:
     __slots__ = (
         "_epoch",
         "_position",
+        "_reset_from",
         "at_work",
         "body",
         "chunk",
@@ -171,6 +176,7 @@ class PartitionState:
         self.body: ResponseBody | None = None
         self._position: int | None = None
         self._epoch = UNKNOWN_EPOCH  # of the record before `_position`
+        self._reset_from: int | None = None  # the offset that `reset_by_policy` gave up
 
     def __str__(self) -> str:
         """Return the partition as log lines and errors name it."""
@@ -249,6 +255,7 @@ class PartitionState:
     def _stand(self, offset: int, epoch: int) -> None:
         self.fetch_generation += 1
         self.reset = None
+        self._reset_from = None
         self.resumes = False
         self.error = None
         self.waits_for_chunk = False
@@ -263,11 +270,42 @@ class PartitionState:
     def ask_reset(self, policy: ResetPolicy) -> None:
         """Request a lookup by `policy`. The buffer must have discarded the old records before."""
         self._outdate()
+        self._look_up(policy, None)
+
+    def reset_by_policy(self, policy: ResetPolicy, offset: int | None) -> None:
+        """Request a lookup by `policy`, because the log does not have the position.
+
+        A batch that was taken before may be given back, and is not auto-committed, until the lookup
+        shows that the log does not have it either; a recreated topic never has it.
+
+        Args:
+            policy: The consumer's `auto_offset_reset`.
+            offset: The position that the log does not have; None if unknown.
+        """
+        if self.remade or self.rival_id is not None or offset is None:
+            self.ask_reset(policy)
+        else:
+            self._look_up(policy, offset)
+
+    def resolve(self, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+        """Set the position that a lookup found.
+
+        Args:
+            epoch: Leader epoch of the record before it, if known.
+        """
+        before = self._reset_from
+        if before is not None and offset < before:
+            self.return_to(offset, epoch)
+        else:
+            self.seek(offset, epoch)
+
+    def _look_up(self, policy: ResetPolicy, offset: int | None) -> None:
+        self.fetch_generation += 1
         self.reset = policy
+        self._reset_from = offset
         self.resumes = False
         self.error = None
         self.waits_for_chunk = False
-        self.at_work = None
         self._position = None
         self._epoch = UNKNOWN_EPOCH
         self.remade = False
@@ -280,8 +318,11 @@ class PartitionState:
         self._outdate()
 
     def _outdate(self) -> None:
+        """End the claim of earlier batches, and discard the responses to earlier requests."""
         self.generation += 1
         self.fetch_generation += 1
+        self.at_work = None
+        self._reset_from = None
 
     def follow(self, metadata: Metadata) -> None:
         """Record the leader and the topic id of newer metadata. A change of either may invalidate

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from importlib import import_module
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from aiokafka_lite import AIOKafkaProducer, errors
 from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.fetching.partition_response import is_heavy
+from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset
 from aiokafka_lite.consumer.record_batches import Batches
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.legacy import encode_message_set
@@ -21,6 +24,19 @@ from .conftest import MakeConsumer
 from .makers import append, append_batch, batch, control_batch, numbered, until
 
 TP0, TP1, TP2 = (TopicPartition("orders", p) for p in range(3))
+
+
+def reader(cluster: FakeCluster, **options: Any) -> AIOKafkaConsumer:
+    """A consumer of "orders" that starts at the end of a partition, unless sought."""
+    topics = ["orders"] if "group_id" in options else []
+    return AIOKafkaConsumer(
+        *topics,
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="latest",
+        fetch_max_wait_ms=20,
+        retry_backoff_ms=10,
+        **options,
+    )
 
 
 def values_of(columns: ColumnBatch) -> list[bytes | None]:
@@ -182,6 +198,95 @@ async def test_a_failed_batch_is_given_back_though_a_thread_decoded_an_aborted_o
                 raise ZeroDivisionError
         assert await consumer.position(TP0) == 0
     assert cluster.committed("store")[TP0] == 0
+
+
+@pytest.fixture
+async def old_broker() -> AsyncIterator[FakeCluster]:
+    """A broker before KIP-320, where a truncated log shows as an offset out of range."""
+    async with FakeCluster(topics={"orders": 3}, version="2.2") as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("columns", [False, True])
+async def test_a_failed_batch_is_given_back_after_a_reset_to_the_end_of_a_truncated_log(
+    old_broker: FakeCluster, columns: bool
+) -> None:
+    cluster = old_broker
+    append(cluster, numbered(6))
+    append(cluster, numbered(2, 6))
+    consumer = reader(cluster, group_id="store")
+    async with consumer:
+        state = consumer._core.positions.state(TP0)
+        consumer.seek(TP0, 0)
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012 (what leaving the block does)
+            async with consumer.batches(max_records=4, columns=columns) as batches:  # type: ignore[call-overload]  # both
+                await anext(batches)
+                assert (await anext(batches)).start == 4
+                cluster.truncate(*TP0, 6)
+                await until(lambda: state.position == 6)
+                raise ZeroDivisionError
+        assert await consumer.position(TP0) == 4
+        assert [r.offset for r in (await consumer.getmany(TP0, timeout_ms=5000))[TP0]] == [4, 5]
+        consumer.seek(TP0, 4)
+    assert cluster.committed("store")[TP0] == 4
+
+
+async def test_an_auto_commit_after_a_policy_reset_leaves_out_the_batch_in_progress(
+    old_broker: FakeCluster,
+) -> None:
+    cluster = old_broker
+    append(cluster, numbered(6))
+    append(cluster, numbered(2, 6))
+    consumer = reader(cluster, group_id="store")
+    async with consumer:
+        state = consumer._core.positions.state(TP0)
+        consumer.seek(TP0, 0)
+        async with consumer.batches(max_records=4) as batches:
+            await anext(batches)
+            assert (await anext(batches)).start == 4
+            cluster.truncate(*TP0, 6)
+            await until(lambda: state.position == 6)
+            await consumer.stop()
+    assert cluster.committed("store")[TP0] == 4
+
+
+async def test_a_failed_batch_that_retention_deleted_is_not_given_back(
+    old_broker: FakeCluster,
+) -> None:
+    cluster = old_broker
+    append(cluster, numbered(8))
+    consumer = reader(cluster)
+    consumer.assign([TP0])
+    async with consumer:
+        state = consumer._core.positions.state(TP0)
+        consumer.seek(TP0, 0)
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012 (what leaving the block does)
+            async with consumer.batches(max_records=4) as batches:
+                await anext(batches)
+                assert (await anext(batches)).start == 4
+                consumer.pause(TP0)
+                append(cluster, numbered(10, 8))
+                cluster.partition(*TP0).delete_before(12)
+                consumer.resume(TP0)
+                await until(lambda: state.position == 18)
+                raise ZeroDivisionError
+        assert await consumer.position(TP0) == 18
+
+
+async def test_a_batch_that_fails_during_the_lookup_of_a_policy_reset_is_given_back(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(8))
+    async with make("orders") as consumer:
+        state = consumer._core.positions.state(TP0)
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012 (what leaving the block does)
+            async with consumer.batches(max_records=4) as batches:
+                await anext(batches)
+                assert (await anext(batches)).start == 4
+                state.reset_by_policy(OffsetReset.LATEST, 8)
+                raise ZeroDivisionError
+        assert await consumer.position(TP0) == 4
+        assert (await consumer.getone()).offset == 4
 
 
 async def test_a_partition_that_is_gone_is_let_alone(

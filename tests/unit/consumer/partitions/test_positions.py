@@ -111,6 +111,62 @@ def test_a_return_outdates_answers_but_not_what_was_taken() -> None:
     assert (work.offset, work.epoch) == (2, 1)
 
 
+@pytest.mark.parametrize(
+    ("found", "kept", "committable"),
+    [
+        (9, True, (4, 2)),
+        (4, True, (4, 2)),
+        (2, True, (2, -1)),
+        (10, False, None),
+        (50, False, None),
+    ],
+)
+def test_a_policy_reset_ends_a_batchs_claim_only_if_it_goes_forward(
+    found: int, kept: bool, committable: tuple[int, int] | None
+) -> None:
+    made = positions(A0)
+    state = made.state(A0)
+    state.seek(10, 3)
+    generation, asked_in = state.generation, state.fetch_generation
+    state.at_work = work = AtWork(4, 2)
+    state.reset_by_policy(OffsetReset.LATEST, 10)
+    assert state.position is None
+    assert made.is_current(state, generation)
+    assert not made.awaits_answer(state, asked_in)
+    assert state.at_work is work
+    looked_up_in = state.fetch_generation
+    state.resolve(found)
+    assert state.position == found
+    assert made.is_current(state, generation) is kept
+    assert not made.awaits_answer(state, looked_up_in)
+    left = state.at_work
+    assert (None if left is None else (left.offset, left.epoch)) == committable
+
+
+@pytest.mark.parametrize("why", ["seek", "reset", "recreated", "recreated meanwhile"])
+def test_a_lookup_below_the_old_position_revives_no_ended_claim(why: str) -> None:
+    made = positions(A0)
+    state = made.state(A0)
+    state.follow(told(1, 4, uuid4()))
+    state.seek(10)
+    generation = state.generation
+    state.at_work = AtWork(4, 2)
+    if why == "recreated":
+        state.follow(told(1, 4, uuid4()))
+        state.on_rival_confirmed()
+    state.reset_by_policy(OffsetReset.LATEST, 10)
+    if why == "seek":
+        state.seek(12)
+    elif why == "reset":
+        state.ask_reset(OffsetReset.EARLIEST)
+    elif why == "recreated meanwhile":
+        state.follow(told(1, 4, uuid4()))
+    if why != "seek":
+        state.resolve(6)
+    assert not made.is_current(state, generation)
+    assert state.at_work is None
+
+
 def test_assign_keeps_the_position_of_those_that_stay() -> None:
     made = positions(A0, A1)
     made.state(A1).seek(7)
