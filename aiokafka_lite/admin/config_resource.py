@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
 
-from aiokafka_lite._arguments import wire_string
+from aiokafka_lite._arguments import is_int, wire_string
 from aiokafka_lite.errors import IllegalArgumentError
 
 __all__ = ["ConfigResource", "ConfigResourceType"]
@@ -27,8 +27,8 @@ class ConfigResource:
 
     Args:
         resource_type: The type or its name, such as "topic".
-        name: The topic's name, the broker's node id as text ("" for the default of all brokers),
-            the group id, or the name of a client metrics subscription.
+        name: The topic's name, the broker's node id as an int or text ("" for the default of all
+            brokers), the group id, or the name of a client metrics subscription.
         configs: To describe: the names to return, or a mapping of which only the keys count; None
             or empty: all. To alter: values by name.
 
@@ -40,11 +40,11 @@ class ConfigResource:
     def __init__(
         self,
         resource_type: ConfigResourceType | str | int,
-        name: str,
+        name: str | int,
         configs: Mapping[str, Any] | Iterable[str] | None = None,
     ) -> None:
         self.resource_type = _type(resource_type)
-        self.name = wire_string("name", name)
+        self.name = wire_string("name", str(name) if is_int(name) else name)
         if configs is not None and (isinstance(configs, str) or not isinstance(configs, Iterable)):
             raise TypeError(f"`configs` should be a mapping or several names, not {configs!r}")
         self.configs = configs

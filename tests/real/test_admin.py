@@ -7,13 +7,23 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka_lite.admin import (
+    AIOKafkaAdminClient,
+    AlterConfigOp,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    RecordsToDelete,
+)
 from aiokafka_lite.errors import (
     InvalidPartitionsError,
     InvalidReplicationFactorError,
+    OffsetOutOfRangeError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
+from aiokafka_lite.structs import TopicPartition
 from tools.kafka import OwnCluster, RealKafka
 
 confluent_admin = pytest.importorskip("confluent_kafka.admin")
@@ -131,3 +141,122 @@ async def test_groups_of_every_broker_are_listed(kafka3, admin3, topic3) -> None
     assert not set(groups) & {
         each.group_id for each in (await admin3.list_groups(states=["Stable"])).valid()
     }
+
+
+async def test_topics_are_described_as_librdkafka_describes_them(kafka3, admin3, topic3) -> None:
+    name = topic3(partitions=5)
+    await admin3.wait_for_topics({name: 5})
+    described = (await admin3.describe_topics([name], typed=True)).value(name)
+    seen = (await topics_of(kafka3))[name]
+    assert {number: each.leader for number, each in described.partitions.items()} == {
+        number: each.leader for number, each in seen.partitions.items()
+    }
+    assert all(
+        sorted(each.isr) == sorted(seen.partitions[number].isrs)
+        for number, each in described.partitions.items()
+    )
+    by_id = await admin3.describe_topics([described.topic_id], typed=True)
+    assert by_id.value(described.topic_id).name == name
+    [plain] = await admin3.describe_topics([name])
+    assert [each["replicas"] for each in plain["partitions"]] == [
+        list(each.replicas) for each in described.partitions.values()
+    ]
+    missing, [none] = a_name(), await admin3.describe_topics([a_name()])
+    assert none["error_code"] == UnknownTopicOrPartitionError.errno
+    assert isinstance(
+        (await admin3.describe_topics([missing], typed=True))[missing],
+        UnknownTopicOrPartitionError,
+    )
+    assert missing not in await admin3.list_topics()
+
+
+async def test_a_topic_is_known_everywhere_once_it_was_waited_for(kafka3, admin3) -> None:
+    wanted = [NewTopic(a_name(), 6, 3), NewTopic(a_name(), 1, 1)]
+    ensured = (await admin3.ensure_topics(wanted)).raise_for_errors()
+    assert all(each.created for each in ensured.values())
+    for server in kafka3.bootstrap_servers.split(","):
+        async with AIOKafkaAdminClient(bootstrap_servers=server) as other:
+            assert {each.name for each in wanted} <= set(await other.list_topics())
+    name = wanted[0].name
+    await admin3.create_partitions({name: NewPartitions(8)})
+    await admin3.wait_for_topics({name: 8})
+    changed = NewTopic(name, 6, 3, topic_configs={"retention.ms": 5})
+    again = (await admin3.ensure_topics([changed])).value(name)
+    assert not again.created
+    assert again.differences == {"num_partitions": (6, 8), "retention.ms": ("5", "604800000")}
+
+
+async def test_configurations_change_one_by_one(kafka, admin, topic) -> None:
+    name = topic(**{"retention.ms": 1000})
+    resource, none = ConfigResource("topic", name), ConfigResource("topic", a_name())
+    results = await admin.incremental_alter_configs(
+        {
+            resource: [
+                AlterConfigOp.set("max.message.bytes", 5000),
+                AlterConfigOp.append("cleanup.policy", "compact"),
+            ],
+            none: {"retention.ms": 1},
+        }
+    )
+    assert results[resource] is None
+    assert isinstance(results[none], UnknownTopicOrPartitionError)
+    seen = await configs_of(kafka, name)
+    assert seen["max.message.bytes"].value == "5000"
+    assert seen["retention.ms"].value == "1000"
+    assert seen["cleanup.policy"].value == "delete,compact"
+    described = await admin.describe_configs([resource], include_documentation=True, typed=True)
+    ours = described.value(resource)
+    assert {key: each.value for key, each in ours.items()} == {
+        key: each.value for key, each in seen.items()
+    }
+    assert {key: int(each.source) for key, each in ours.items()} == {
+        key: each.source for key, each in seen.items()
+    }
+    assert ours["retention.ms"].documentation
+    await admin.alter_configs([ConfigResource("topic", name, {"retention.ms": 2000})])
+    seen = await configs_of(kafka, name)
+    assert (seen["retention.ms"].value, seen["cleanup.policy"].value) == ("2000", "delete")
+    assert resource in await admin.list_config_resources(["topic"])
+
+
+async def test_offsets_records_and_lag(kafka3, admin3, topic3) -> None:
+    confluent = pytest.importorskip("confluent_kafka")
+    name = topic3(partitions=3)
+    partitions = [TopicPartition(name, number) for number in range(3)]
+
+    def write() -> None:
+        producer = confluent.Producer({"bootstrap.servers": kafka3.bootstrap_servers})
+        for tp in partitions:
+            for number in range(10):
+                producer.produce(
+                    name,
+                    b"%d" % number,
+                    partition=tp.partition,
+                    timestamp=1_000_000_000_000 + number,
+                )
+        assert producer.flush(60) == 0
+
+    await asyncio.to_thread(write)
+    latest = await admin3.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
+    assert {each.offset for each in latest.raise_for_errors().values()} == {10}
+    specs = [OffsetSpec.EARLIEST, 1_000_000_000_004, OffsetSpec.MAX_TIMESTAMP]
+    found = await admin3.list_offsets(dict(zip(partitions, specs, strict=True)))
+    assert [each.offset for each in found.raise_for_errors().values()] == [0, 4, 9]
+    deleted = await admin3.delete_records(
+        {partitions[0]: RecordsToDelete(3), partitions[1]: RecordsToDelete(-1)}
+    )
+    assert deleted == {partitions[0]: 3, partitions[1]: 10}
+    with pytest.raises(OffsetOutOfRangeError):
+        await admin3.delete_records({partitions[0]: RecordsToDelete(99)})
+
+    def commit() -> None:
+        consumer = confluent.Consumer(
+            {"bootstrap.servers": kafka3.bootstrap_servers, "group.id": name}
+        )
+        consumer.commit(offsets=[confluent.TopicPartition(name, 2, 6)], asynchronous=False)
+        consumer.close()
+
+    await asyncio.to_thread(commit)
+    lags = (await admin3.lag(name, partitions)).raise_for_errors()
+    assert [each.lag for each in lags.values()] == [7, 0, 4]
+    assert set(await admin3.lag(name)) == {partitions[2]}

@@ -219,7 +219,10 @@ async def alter_configs(
     groups: dict[Route, list[AlteredResource]] = {ANY: []}  # first, even if it stays empty
     for resource, outcome in results.items():
         told = AlteredResource(
-            code_of(outcome), message_of(outcome), resource.resource_type, resource.name
+            code_of(outcome),
+            message_of(outcome, _label(resource)),
+            resource.resource_type,
+            resource.name,
         )
         groups.setdefault(_route(resource), []).append(told)
     result = AlterConfigsResult(AlterConfigsResponse(0, group) for group in groups.values())
@@ -255,7 +258,11 @@ def as_responses(results: Results[ConfigResource, Config]) -> DescribeConfigsRes
         if isinstance(outcome, Mapping):
             entries = [tuple(each[:6]) for each in outcome.values()]
         told = DescribedResource(
-            code_of(outcome), message_of(outcome), resource.resource_type, resource.name, entries
+            code_of(outcome),
+            message_of(outcome, _label(resource)),
+            resource.resource_type,
+            resource.name,
+            entries,
         )
         groups.setdefault(_route(resource), []).append(told)
     others = groups.pop(ANY, None)

@@ -33,11 +33,11 @@ def code_of(outcome: object) -> int:
     return RequestTimedOutError.errno if outcome.retriable else UnknownError.errno
 
 
-def message_of(outcome: object) -> str | None:
-    """Return the message that goes with `code_of`; None: no error."""
+def message_of(outcome: object, label: str) -> str | None:
+    """Return the message that goes with `code_of`, without the item's label; None: no error."""
     if not isinstance(outcome, KafkaError):
         return None
-    return str(outcome.args[0] if outcome.args else outcome)
+    return str(outcome.args[0] if outcome.args else outcome).removeprefix(f"{label}: ")
 
 
 def only_controller_errors(retry_on_quota_violation: bool = True) -> Callable[[KafkaError], bool]:

@@ -146,7 +146,7 @@ class CreateTopicsResult(Results[str, CreatedTopic]):
 
     def _message(self, topic: str, outcome: CreatedTopic | KafkaError) -> str | None:
         told = self._messages.get(topic)
-        return message_of(outcome) if told is None else told
+        return message_of(outcome, _label(topic)) if told is None else told
 
 
 class DeleteTopicsResult(Results["str | UUID", None]):

@@ -53,7 +53,11 @@ class CreatePartitionsResult(Results[str, None]):
     def topic_errors(self) -> list[TopicError]:
         """(topic, error code, message) of each topic; the code is 0 for those without an error."""
         return [
-            TopicError(topic, code_of(outcome), self._messages.get(topic) or message_of(outcome))
+            TopicError(
+                topic,
+                code_of(outcome),
+                self._messages.get(topic) or message_of(outcome, _label(topic)),
+            )
             for topic, outcome in self.items()
         ]
 
@@ -79,7 +83,7 @@ async def create_partitions(
     wanted = _checked(topic_partitions)
     outcomes: Outcomes[str, None] = Outcomes(
         wanted,
-        lambda topic: f"topic {topic!r}",
+        _label,
         retriable=only_controller_errors(retry_on_quota_violation),
     )
     messages: dict[str, str | None] = {}
@@ -108,6 +112,10 @@ async def create_partitions(
     result = CreatePartitionsResult(settled, messages, throttled_ms)
     report(result, "create_partitions", raise_errors)
     return result
+
+
+def _label(topic: str) -> str:
+    return f"topic {topic!r}"
 
 
 def _checked(given: object) -> dict[str, NewPartitions]:

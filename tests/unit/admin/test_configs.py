@@ -188,7 +188,7 @@ async def test_aiokafkas_alter_configs(
         (lambda: ConfigResource("topics", "a"), IllegalArgumentError),
         (lambda: ConfigResource(3, "a"), IllegalArgumentError),
         (lambda: ConfigResource(None, "a"), TypeError),
-        (lambda: ConfigResource("topic", 1), TypeError),
+        (lambda: ConfigResource("topic", None), TypeError),
         (lambda: ConfigResource("topic", "a", "retention.ms"), TypeError),
         (lambda: AlterConfigOp.set("retention.ms", None), IllegalArgumentError),
         (lambda: AlterConfigOp.append(1, "a"), TypeError),
@@ -240,7 +240,7 @@ async def test_resources_with_configurations_are_listed(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:
     every = await admin.list_config_resources()
-    assert {ORDERS, ConfigResource("broker", "2")} <= set(every)
+    assert {ORDERS, ConfigResource("broker", 2)} <= set(every)
     topics = await admin.list_config_resources(["topic"])
     assert sorted(each.name for each in topics) == ["orders", "payments"]
     assert await admin.list_config_resources([ConfigResourceType.CLIENT_METRICS]) == []
