@@ -1,15 +1,21 @@
-"""The command line: `python -m aiokafka_lite COMMAND`.
+"""The command line: `aiokafka-lite COMMAND`, or `python -m aiokafka_lite COMMAND`.
 
 Each command is a module of this package with `add_arguments(parser)` and `run(args) -> int`,
-imported only when it is used.
+imported only when it is used, so that `--help` and the other commands do not pay for it.
+
+Argparse parses the arguments: it is imported in a few milliseconds, where click and typer take
+several times as long, and completion and `--help-json` are generated from its parsers.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 from collections.abc import Sequence
+from types import ModuleType
+from typing import Final
 
 from aiokafka_lite._build import BUILD
 from aiokafka_lite._version import __version__
@@ -17,6 +23,8 @@ from aiokafka_lite._version import __version__
 ABOUT = "Tools of aiokafka_lite, an asyncio Kafka client."
 EXAMPLES = "Run COMMAND --help for the options of a command."
 COMMANDS = {
+    "produce": "send lines, formatted records or JSON lines to a topic",
+    "consume": "write the records of topics to standard output",
     "broker": "run an embedded Kafka broker for development, without Java or Docker",
     "demo": "send 200,000 records from 1,000 coroutines, read them back and check every one",
     "pipeline": "run Kafka pipelines on Spark, each described by one file",
@@ -26,31 +34,68 @@ COMMAND_EXAMPLES = {
     "demo": "example: python -m aiokafka_lite demo --bootstrap localhost:9092 --records 50000",
     "pipeline": "example: python -m aiokafka_lite pipeline demo",
 }
+_OFFSET_FLAGS: Final = ("-o", "--offset", "--to")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 for success, 1 for failure, 2 for bad usage."""
-    argv = sys.argv[1:] if argv is None else list(argv)
+    argv = _joined(sys.argv[1:] if argv is None else list(argv))
+    parser, parsers = command_parsers()
+    wanted = argv[0] if argv else ""
+    if wanted not in COMMANDS:
+        parser.parse_args(argv)  # prints the help or an error, and exits
+    module = complete_parser(wanted, parsers[wanted])
+    status: int = module.run(parser.parse_args(argv))
+    return status
+
+
+def command_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Return the parser, and that of each command, still without the command's arguments."""
     parser = argparse.ArgumentParser(
-        prog="python -m aiokafka_lite", description=ABOUT, epilog=EXAMPLES
+        prog=_program(), description=ABOUT, epilog=EXAMPLES, allow_abbrev=False
     )
     parser.add_argument(
         "--version", action="version", version=f"aiokafka_lite {__version__} ({BUILD})"
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    parsers = {
+    return parser, {
         name: commands.add_parser(
             name,
             help=purpose,
             description=f"{purpose[0].upper()}{purpose[1:]}.",
-            epilog=COMMAND_EXAMPLES[name],
+            epilog=COMMAND_EXAMPLES.get(name),
+            allow_abbrev=False,
         )
         for name, purpose in COMMANDS.items()
     }
-    wanted = argv[0] if argv else ""
-    if wanted not in COMMANDS:
-        parser.parse_args(argv)  # prints the help or an error, and exits
-    module = importlib.import_module(f"aiokafka_lite.cli.{wanted}")
-    module.add_arguments(parsers[wanted])
-    status: int = module.run(parser.parse_args(argv))
-    return status
+
+
+def complete_parser(name: str, parser: argparse.ArgumentParser) -> ModuleType:
+    """Import a command, add its arguments to its parser, and return its module."""
+    module = importlib.import_module(f"aiokafka_lite.cli.{name}")
+    module.add_arguments(parser)
+    examples = getattr(module, "EXAMPLES", None)
+    if examples:
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.epilog = examples.strip("\n")
+    return module
+
+
+def _program() -> str:
+    name = sys.argv[0].rpartition("/")[2] if sys.argv else ""
+    return "aiokafka-lite" if name == "aiokafka-lite" else "python -m aiokafka_lite"
+
+
+def _joined(argv: list[str]) -> list[str]:
+    """Join `-o -10:` to `-o-10:`, which argparse would take for a flag of its own."""
+    out: list[str] = []
+    rest = iter(argv)
+    for each in rest:
+        following = next(rest, None) if each in _OFFSET_FLAGS else None
+        if following is None:
+            out.append(each)
+        elif re.match(r"-\d", following):
+            out.append(each + following if len(each) == 2 else f"{each}={following}")
+        else:
+            out += [each, following]
+    return out

@@ -1,0 +1,1 @@
+"""How a command reaches a cluster: flags, options, profiles, files of other tools."""

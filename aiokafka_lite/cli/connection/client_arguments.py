@@ -1,0 +1,192 @@
+"""Settings as arguments of the clients.
+
+The tables of options are those of the Spark annexe, so that an option means the same in both.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+from aiokafka_lite.cli.connection.settings import Settings
+from aiokafka_lite.cli.failures import UsageError
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.spark.kafka_options.client_options import (
+    CONSUMER_OPTIONS,
+    LEFT_BY_CONSUMERS,
+    LEFT_BY_PRODUCERS,
+    LEVELS,
+    PRODUCER_OPTIONS,
+)
+from aiokafka_lite.spark.kafka_options.jaas import SASL_OPTIONS, sasl_arguments
+from aiokafka_lite.spark.kafka_options.tls import TLS_OPTIONS, TlsContext, tls_settings
+
+__all__ = ["consumer_arguments", "producer_arguments", "shared_arguments"]
+
+_GROUP_OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "group.instance.id": ("group_instance_id", str),
+    "group.protocol": ("group_protocol", str.lower),
+    "group.remote.assignor": ("group_remote_assignor", str),
+    "heartbeat.interval.ms": ("heartbeat_interval_ms", int),
+    "max.poll.interval.ms": ("max_poll_interval_ms", int),
+    "session.timeout.ms": ("session_timeout_ms", int),
+}
+_LIBRDKAFKA_TLS: Final = (
+    "enable.ssl.certificate.verification",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+    "ssl.key.location",
+)
+_OWN: Final = {
+    *_LIBRDKAFKA_TLS,
+    *(f"compression.{codec}.level" for codec in LEVELS),
+    "compression.level",
+    "sasl.password",
+    "sasl.username",
+    "security.protocol",
+    "transactional.id",
+}
+_KNOWN: Final = (
+    CONSUMER_OPTIONS.keys()
+    | PRODUCER_OPTIONS.keys()
+    | LEFT_BY_CONSUMERS
+    | LEFT_BY_PRODUCERS
+    | SASL_OPTIONS
+    | TLS_OPTIONS
+    | _GROUP_OPTIONS.keys()
+    | _OWN
+)
+
+
+def shared_arguments(settings: Settings) -> dict[str, Any]:
+    """Return what all clients take: addresses, security, timeouts.
+
+    Raises:
+        UsageError: An option of -X is unknown, or a value is invalid.
+    """
+    _check_names(settings)
+    both = {
+        name: each
+        for name, each in CONSUMER_OPTIONS.items()
+        if name in PRODUCER_OPTIONS and PRODUCER_OPTIONS[name] == each
+    }
+    arguments = _converted(settings.options, both)
+    arguments.setdefault("client_id", "aiokafka-lite-cli")
+    arguments.setdefault("request_timeout_ms", int(settings.timeout * 1000))
+    arguments.setdefault(
+        "socket_connection_setup_timeout_ms", min(10_000, int(settings.timeout * 1000))
+    )
+    return arguments | _security(settings.options)
+
+
+def consumer_arguments(settings: Settings) -> dict[str, Any]:
+    """Return the arguments of `AIOKafkaConsumer`, those about groups included.
+
+    Raises:
+        UsageError: As for `shared_arguments`.
+    """
+    arguments = shared_arguments(settings) | _converted(settings.options, CONSUMER_OPTIONS)
+    for name, (argument, convert) in _GROUP_OPTIONS.items():
+        if name in settings.options:
+            try:
+                arguments[argument] = convert(settings.options[name])
+            except ValueError:
+                raise UsageError(
+                    f"{name} should be a whole number, not {settings.options[name]!r}"
+                ) from None
+    return arguments | {"allow_auto_create_topics": False, "enable_auto_commit": False}
+
+
+def producer_arguments(settings: Settings) -> dict[str, Any]:
+    """Return the arguments of `AIOKafkaProducer`.
+
+    Raises:
+        UsageError: As for `shared_arguments`.
+    """
+    options = settings.options
+    arguments = shared_arguments(settings) | _converted(options, PRODUCER_OPTIONS)
+    codec = arguments.get("compression_type")
+    level = options.get(f"compression.{codec}.level", options.get("compression.level"))
+    if codec is not None and level is not None:
+        try:
+            arguments["compression_level"] = int(level)
+        except ValueError:
+            raise UsageError(f"a compression level is a whole number, not {level!r}") from None
+    arguments.setdefault("max_block_ms", int(settings.timeout * 1000))
+    if settings.patient and "delivery_timeout_ms" not in arguments:
+        linger = arguments.get("linger_ms", 0)
+        least = arguments["request_timeout_ms"] + linger
+        arguments["delivery_timeout_ms"] = max(int(settings.timeout * 1000), least)
+    return arguments
+
+
+def _converted(options: Mapping[str, str], table: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, (argument, convert) in table.items():
+        if name in options:
+            try:
+                found[argument] = convert(name, options[name])
+            except KafkaConfigurationError as error:
+                raise UsageError(str(error)) from None
+    return found
+
+
+def _check_names(settings: Settings) -> None:
+    for name, source in settings.sources.items():
+        if name in _KNOWN or name.startswith("config.providers."):
+            continue
+        if source == "-X":
+            near = get_close_matches(name, sorted(_KNOWN), 1, 0.7)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UsageError(f"-X {name}: there is no such option{hint}")
+        if not settings.quiet:
+            print(f"{source}: option {name} has no effect here", file=sys.stderr)
+
+
+def _security(options: Mapping[str, str]) -> dict[str, Any]:
+    protocol = options["security.protocol"]
+    arguments: dict[str, Any] = {"security_protocol": protocol}
+    try:
+        if protocol.endswith("SSL"):
+            arguments["ssl_context"] = _tls_context(options)
+        if protocol.startswith("SASL_"):
+            arguments |= _sasl(options)
+    except KafkaConfigurationError as error:
+        raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"the certificates or the key cannot be used: {error}") from error
+    return arguments
+
+
+def _sasl(options: Mapping[str, str]) -> dict[str, Any]:
+    if "sasl.username" not in options or "sasl.jaas.config" in options:
+        return sasl_arguments(options)
+    return {
+        "sasl_mechanism": options["sasl.mechanism"].upper(),
+        "sasl_plain_username": options["sasl.username"],
+        "sasl_plain_password": options["sasl.password"],
+    }
+
+
+def _tls_context(options: Mapping[str, str]) -> object:
+    if not any(name in options for name in _LIBRDKAFKA_TLS):
+        return TlsContext(tls_settings(options))
+    from aiokafka_lite.helpers import create_ssl_context
+
+    context = create_ssl_context(
+        cafile=options.get("ssl.ca.location"),
+        certfile=options.get("ssl.certificate.location"),
+        keyfile=options.get("ssl.key.location"),
+        password=options.get("ssl.key.password"),
+    )
+    names = options.get("ssl.endpoint.identification.algorithm", "https").lower()
+    verify = options.get("enable.ssl.certificate.verification", "true").lower() != "false"
+    if names in ("", "none") or not verify:
+        context.check_hostname = False
+    if not verify:
+        import ssl
+
+        context.verify_mode = ssl.CERT_NONE
+    return context

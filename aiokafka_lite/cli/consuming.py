@@ -1,0 +1,382 @@
+"""Reads topics and writes their records to standard output, in constant memory.
+
+Non-obvious:
+- A range ends at an offset, not at a record: control records and compaction leave offsets without
+  a record, so the position of a partition decides whether it is done, not what was read.
+- A group's offsets are committed after their records were written, and never those of records
+  that were read but not written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiokafka_lite.cli.connection.client_arguments import consumer_arguments
+from aiokafka_lite.cli.connection.lookup import Lookup, open_lookup
+from aiokafka_lite.cli.connection.settings import Settings
+from aiokafka_lite.cli.failures import FAILED, OK, UsageError, complain
+from aiokafka_lite.cli.formats.filters import parse_filters
+from aiokafka_lite.cli.formats.grammar import parse_format
+from aiokafka_lite.cli.formats.json_lines import json_line_writer
+from aiokafka_lite.cli.formats.writing import Record, RecordWriter, format_writer
+from aiokafka_lite.cli.offsets.grammar import Kind, OffsetRange, parse_offset
+from aiokafka_lite.cli.offsets.resolve import EARLIEST, Resolved, resolve
+from aiokafka_lite.cli.streams.output import Stdout
+from aiokafka_lite.consumer.buffering.bulk_types import RecordBatch
+from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.record_batches import Batches
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["Plan", "consume"]
+
+LOOK_EVERY: Final = 0.1
+"""Seconds without records after which the positions are compared with the ends."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to read, and how to write it: the arguments of `consume`, checked."""
+
+    topics: Sequence[str]
+    regex: bool
+    partitions: Sequence[int] | None
+    offset: OffsetRange
+    tail: int | None
+    to_end: bool
+    count: int | None
+    idle: float | None
+    write: RecordWriter
+    keep: Callable[[Sequence[Record]], list[Record]] | None
+    group: str | None
+    commit: bool
+    committed: bool
+    quiet: bool
+    timeout: float
+    arguments: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, settings: Settings) -> Plan:
+        """Check the arguments.
+
+        Raises:
+            UsageError: One is invalid, or two contradict each other.
+        """
+        offset = parse_offset("start" if args.offset is None else args.offset)
+        if args.tail is not None and args.offset is not None:
+            raise UsageError("--tail and -o exclude each other")
+        arguments = consumer_arguments(settings)
+        if args.committed:
+            arguments["isolation_level"] = "read_committed"
+        if args.group is not None:
+            _check_group(args, offset)
+            arguments["group_id"] = args.group
+            latest = offset.start.kind is Kind.END
+            arguments["auto_offset_reset"] = "latest" if latest else "earliest"
+        else:
+            if args.no_commit:
+                raise UsageError("--no-commit needs a group")
+            arguments["auto_offset_reset"] = "earliest"
+        return cls(
+            topics=args.topics,
+            regex=args.regex,
+            partitions=None if args.partitions is None else _partitions(args.partitions),
+            offset=offset,
+            tail=args.tail,
+            to_end=args.exit,
+            count=args.count,
+            idle=args.idle,
+            write=_writer(args),
+            keep=parse_filters(args.grep),
+            group=args.group,
+            commit=not args.no_commit,
+            committed=arguments.get("isolation_level") == "read_committed",
+            quiet=args.quiet,
+            timeout=settings.timeout,
+            arguments=arguments,
+        )
+
+
+def _check_group(args: argparse.Namespace, offset: OffsetRange) -> None:
+    if args.partitions is not None:
+        raise UsageError("-p and -g exclude each other: the group assigns the partitions")
+    if args.exit or args.tail is not None:
+        raise UsageError("-e and --tail need a reader without a group; with -g use --idle or -n")
+    start = offset.start
+    anywhere = start.kind in (Kind.START, Kind.END, Kind.STORED) and not start.number
+    if offset.end is not None or not anywhere:
+        raise UsageError(
+            "with -g, -o is `start` or `end`: where to begin without a committed offset. To move a"
+            " group elsewhere use `aiokafka-lite group seek`"
+        )
+
+
+def _partitions(text: str) -> list[int]:
+    numbers = text.split(",")
+    if not all(number.isdecimal() for number in numbers):
+        raise UsageError(f"-p {text}: write partition numbers such as 0,1")
+    return sorted({int(number) for number in numbers})
+
+
+def _writer(args: argparse.Namespace) -> RecordWriter:
+    if args.json:
+        if args.format is not None:
+            raise UsageError("-J and -f exclude each other")
+        return json_line_writer(args.value, keys_only=args.keys_only)
+    if args.format is not None:
+        if args.value != "auto" or args.keys_only:
+            raise UsageError("--value and --keys-only exclude -f: write %v{hex} or %k")
+        return format_writer(parse_format(args.format))
+    verb = "%k" if args.keys_only else "%v"
+    modifiers = {"auto": "", "text": "", "json": "", "hex": "{hex}", "base64": "{base64}"}
+    modifier = modifiers.get(args.value)
+    if args.value.startswith("unpack:"):
+        modifier = f"{{unpack[{args.value.removeprefix('unpack:')}]}}"
+    if modifier is None:
+        json_line_writer(args.value)  # raises UsageError
+        modifier = ""
+    return format_writer(parse_format(verb + modifier + r"\n"))
+
+
+async def consume(plan: Plan) -> int:
+    """Read and write until the range, the count or the input ends; return the exit status."""
+    if plan.group is not None:
+        return await _consume_as_member(plan)
+    async with open_lookup(plan.arguments, plan.timeout) as lookup:
+        topics = await lookup.matching(plan.topics) if plan.regex else list(plan.topics)
+        found = await _chosen_partitions(plan, lookup, topics)
+        ranges = await resolve(
+            lookup, found, plan.offset, committed=plan.committed, to_end=plan.to_end
+        )
+        if plan.tail is not None:
+            ranges = await _tails(plan, lookup, ranges)
+    _notice_moved(plan, ranges)
+    consumer = AIOKafkaConsumer(**plan.arguments)
+    reading = _Reading(plan, consumer, ranges)
+    if reading.is_over():
+        await consumer.stop()
+        return OK
+    consumer.assign(reading.open)
+    for tp in reading.open:
+        consumer.seek(tp, ranges[tp].start)
+    async with consumer:
+        return await reading.run()
+
+
+async def _chosen_partitions(
+    plan: Plan, lookup: Lookup, topics: Sequence[str]
+) -> list[TopicPartition]:
+    known = await lookup.partitions(topics)
+    for topic in topics:
+        missing = set(plan.partitions or ()) - set(known[topic])
+        if missing:
+            raise UsageError(
+                f"-p {min(missing)}: topic {topic!r} has the partitions 0 to {max(known[topic])}"
+            )
+    return [
+        TopicPartition(topic, number)
+        for topic in topics
+        for number in (known[topic] if plan.partitions is None else plan.partitions)
+    ]
+
+
+def _notice_moved(plan: Plan, ranges: dict[TopicPartition, Resolved]) -> None:
+    if plan.quiet:
+        return
+    for tp, each in ranges.items():
+        if each.wanted is not None:
+            complain(
+                "consume",
+                f"{tp.topic}/{tp.partition} has no offset {each.wanted}; reading begins at"
+                f" {each.start}",
+            )
+
+
+async def _consume_as_member(plan: Plan) -> int:
+    if not plan.regex:
+        async with open_lookup(plan.arguments, plan.timeout) as lookup:
+            await lookup.partitions(plan.topics)  # a typo is an error now, not a long wait
+    consumer = AIOKafkaConsumer(**plan.arguments)
+    reading = _Reading(plan, consumer, {})
+    listener = reading.listener()
+    if plan.regex:
+        consumer.subscribe(pattern=f"(?:{'|'.join(plan.topics)})$", listener=listener)
+    else:
+        consumer.subscribe(list(plan.topics), listener=listener)
+    async with consumer:
+        return await reading.run()
+
+
+async def _tails(
+    plan: Plan, lookup: Lookup, ranges: dict[TopicPartition, Resolved]
+) -> dict[TopicPartition, Resolved]:
+    """Find where the last records of each partition begin, walking back over gaps.
+
+    Only offsets are kept: memory does not grow with the records.
+    """
+    wanted = plan.tail or 0
+    first = await lookup.offsets(dict.fromkeys(ranges, EARLIEST))
+    ends = await resolve(
+        lookup, list(ranges), OffsetRange(plan.offset.start), committed=plan.committed, to_end=True
+    )
+    found: dict[TopicPartition, Resolved] = {}
+    async with AIOKafkaConsumer(**plan.arguments) as consumer:
+        for tp, each in ranges.items():
+            end = ends[tp].end or 0
+            window = wanted
+            while True:
+                begin = max(end - window, first[tp])
+                offsets = await _offsets_between(consumer, tp, begin, end, wanted)
+                if len(offsets) == wanted or begin == first[tp]:
+                    break
+                window *= 4
+            found[tp] = Resolved(offsets[0] if offsets else end, each.end)
+    return found
+
+
+async def _offsets_between(
+    consumer: AIOKafkaConsumer, tp: TopicPartition, begin: int, end: int, most: int
+) -> deque[int]:
+    offsets: deque[int] = deque(maxlen=most)
+    if begin >= end:
+        return offsets
+    consumer.assign([tp])
+    consumer.seek(tp, begin)
+    while await consumer.position(tp) < end:
+        for records in (await consumer.getmany(timeout_ms=LOOK_EVERY * 1000)).values():
+            offsets.extend(record.offset for record in records if record.offset < end)
+    return offsets
+
+
+class _Reading:
+    """One run: reads, filters, writes, commits.
+
+    Attributes:
+        open: The partitions that are not done. Empty with a group, which has no ends.
+    """
+
+    def __init__(
+        self, plan: Plan, consumer: AIOKafkaConsumer, ranges: dict[TopicPartition, Resolved]
+    ) -> None:
+        self._plan = plan
+        self._consumer = consumer
+        self._ends = {tp: each.end for tp, each in ranges.items() if each.end is not None}
+        self._follows = plan.group is not None or len(self._ends) < len(ranges)
+        self.open = {tp for tp, each in ranges.items() if each.end is None or each.start < each.end}
+        self._left = plan.count
+        self._stdout = Stdout()
+        self._loop = asyncio.get_running_loop()
+        self._written: dict[TopicPartition, Any] = {}  # to commit
+        self._failures = 0
+
+    def is_over(self) -> bool:
+        """True if every partition is done, or enough was written."""
+        return self._left == 0 or not (self.open or self._follows)
+
+    def listener(self) -> Any:
+        """The listener that commits before the group takes partitions away."""
+        from aiokafka_lite.abc import ConsumerRebalanceListener
+
+        reading = self
+
+        class Listener(ConsumerRebalanceListener):
+            async def on_partitions_revoked(self, revoked: Any) -> None:
+                await reading.commit(set(revoked))
+
+            async def on_partitions_assigned(self, assigned: Any) -> None:
+                pass
+
+        return Listener()
+
+    async def run(self) -> int:
+        """Read until it is over."""
+        last = committed_at = self._loop.time()
+        try:
+            async with self._stdout.until_closed(), self._consumer.batches() as batches:
+                while not self.is_over():
+                    batch = await self._next(batches)
+                    now = self._loop.time()
+                    if batch is not None:
+                        await self._take(batch)
+                        last = now
+                    elif self._plan.idle is not None and now - last >= self._plan.idle:
+                        break
+                    await self._close_finished()
+                    if now - committed_at >= 1.0:
+                        await self.commit()
+                        committed_at = now
+        finally:
+            await self.commit()
+        return FAILED if self._failures else OK
+
+    async def commit(self, only: set[TopicPartition] | None = None) -> None:
+        """Commit what was written, of these partitions or of all."""
+        if self._plan.group is None or not self._plan.commit:
+            return
+        chosen = {tp: at for tp, at in self._written.items() if only is None or tp in only}
+        for tp in chosen:
+            del self._written[tp]
+        if chosen:
+            await self._consumer.commit(chosen)
+
+    async def _next(self, batches: Batches[RecordBatch]) -> RecordBatch | None:
+        if not (self._ends or self._plan.idle or self._plan.group):
+            return await anext(batches)
+        try:
+            async with asyncio.timeout(LOOK_EVERY):
+                return await anext(batches)
+        except TimeoutError:
+            return None
+
+    async def _take(self, batch: RecordBatch) -> None:
+        tp = batch.topic_partition
+        records: list[Record] = batch.records
+        end = self._ends.get(tp)
+        if end is not None and batch.next_offset > end:
+            records = [record for record in records if record.offset < end]
+        if self._plan.keep is not None:
+            records = self._plan.keep(records)
+        offsets = batch.offsets
+        if self._left is not None:
+            if len(records) >= self._left:
+                records = records[: self._left]
+                offsets = _up_to(offsets, tp, records[-1].offset + 1)
+            self._left -= len(records)
+        if records:
+            await self._stdout.write(self._written_form(records))
+        self._written.update(offsets)
+        if end is not None and batch.next_offset >= end:
+            self._close(tp)
+
+    def _written_form(self, records: Sequence[Record]) -> bytes:
+        try:
+            return self._plan.write(records)
+        except ValueError:
+            out = []
+            for record in records:  # find the records that cannot be written
+                try:
+                    out.append(self._plan.write([record]))
+                except ValueError as error:
+                    self._failures += 1
+                    complain("consume", error)
+            return b"".join(out)
+
+    async def _close_finished(self) -> None:
+        """Close partitions whose position passed their end over offsets without a record."""
+        for tp in [tp for tp in self.open if tp in self._ends]:
+            if await self._consumer.position(tp) >= self._ends[tp]:
+                self._close(tp)
+
+    def _close(self, tp: TopicPartition) -> None:
+        if tp in self.open:
+            self.open.discard(tp)
+            self._consumer.pause(tp)
+
+
+def _up_to(offsets: Any, tp: TopicPartition, offset: int) -> dict[TopicPartition, Any]:
+    at = offsets[tp]
+    return {tp: at if at.offset == offset else type(at)(offset, "", at.leader_epoch)}

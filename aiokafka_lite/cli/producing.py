@@ -1,0 +1,419 @@
+"""Sends a stream of records to a topic, in constant memory, and accounts for each of them.
+
+Non-obvious:
+- A record that is invalid by itself (too large, not JSON, no such partition) is reported and the
+  rest is sent. Any other failure ends the reading, because the next record would fail, too.
+- At most `PENDING` records wait for their acknowledgement. So memory does not grow with the input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiokafka_lite.cli.connection.client_arguments import producer_arguments
+from aiokafka_lite.cli.connection.settings import Settings, canonical
+from aiokafka_lite.cli.failures import FAILED, OK, CommandError, UsageError, complain
+from aiokafka_lite.cli.formats.grammar import parse_format
+from aiokafka_lite.cli.formats.json_lines import json_line_reader
+from aiokafka_lite.cli.formats.reading import (
+    FormatReader,
+    LineReader,
+    Reader,
+    ValueReader,
+    value_delimiter,
+)
+from aiokafka_lite.cli.formats.records import InputRecord
+from aiokafka_lite.cli.formats.writing import RecordWriter, format_writer
+from aiokafka_lite.cli.offsets.grammar import parse_time
+from aiokafka_lite.cli.streams.input import read_chunks
+from aiokafka_lite.cli.streams.output import Stdout
+from aiokafka_lite.cluster.broker import PerVersion
+from aiokafka_lite.cluster.metadata import metadata_request
+from aiokafka_lite.errors import IllegalArgumentError, KafkaError, MessageSizeTooLargeError
+from aiokafka_lite.producer.producer import AIOKafkaProducer
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.structs import ConsumerRecord
+
+__all__ = ["Plan", "produce"]
+
+PENDING: Final = 50_000
+STOP_WITHIN: Final = 5.0
+"""Seconds to deliver what was sent before Ctrl-C."""
+TRANSACTION_MS: Final = 900_000
+"""The brokers' default for the longest transaction (transaction.max.timeout.ms)."""
+_INVALID: Final = (MessageSizeTooLargeError, IllegalArgumentError)
+"""Failures of one record by itself."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to send, and how: the arguments of `produce`, checked."""
+
+    topic: str
+    files: Sequence[str]
+    reader: ValueReader | Reader
+    arguments: dict[str, Any] = field(repr=False)
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    partition: int | None = None
+    any_partition: bool = False
+    timestamp: int | None = None
+    null: bool = False
+    rate: float | None = None
+    repeat: int = 1
+    transactional: bool = False
+    tee: bool = False
+    report: RecordWriter | None = None
+    create: bool = False
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, settings: Settings) -> Plan:
+        """Check the arguments.
+
+        Raises:
+            UsageError: One is invalid, or two contradict each other.
+        """
+        for flag, option in (("compress", "compression.type"), ("acks", "acks")):
+            if getattr(args, flag) is not None:
+                settings.add({canonical(option): getattr(args, flag)}, f"--{flag}")
+        arguments = producer_arguments(settings)
+        arguments.setdefault("linger_ms", 5)
+        # Larger batches than the client's default cost less for bulk input.
+        arguments.setdefault("max_batch_size", 128 * 1024)
+        if args.transaction is not None:
+            arguments["transactional_id"] = args.transaction or f"aiokafka-lite-{uuid.uuid4()}"
+            arguments.setdefault("transaction_timeout_ms", TRANSACTION_MS)
+        any_partition = args.partition == "any"
+        if args.partition is not None and not any_partition and not args.partition.isdecimal():
+            raise UsageError(f"-p {args.partition}: a partition is a number, or `any`")
+        timestamp = None
+        if args.timestamp is not None:
+            timestamp = parse_time(args.timestamp)
+            if timestamp is None:
+                raise UsageError(f"--timestamp {args.timestamp}: write 2026-11-23T10:00 or ms")
+        return cls(
+            topic=args.topic,
+            files=args.files,
+            reader=_reader(args),
+            arguments=arguments,
+            key=None if args.key is None else args.key.encode(),
+            headers=[_header(pair) for pair in args.headers],
+            partition=None if args.partition is None or any_partition else int(args.partition),
+            any_partition=any_partition,
+            timestamp=timestamp,
+            null=args.null,
+            rate=args.rate,
+            repeat=args.repeat,
+            transactional=args.transaction is not None,
+            tee=args.tee,
+            report=None if args.report is None else format_writer(parse_format(args.report)),
+            create=args.create,
+        )
+
+
+def _reader(args: argparse.Namespace) -> ValueReader | Reader:
+    ways = [args.json, args.format is not None, args.key_delimiter is not None]
+    if sum(ways) > 1:
+        raise UsageError("-J, -f and -K exclude each other")
+    if args.value not in ("auto", "json") or (args.value != "auto" and not args.json):
+        raise UsageError("--value is `auto` or `json`, and needs -J")
+    if args.json:
+        return LineReader(json_line_reader(args.value), skip_empty=True)
+    if args.key_delimiter is not None:
+        return LineReader(_key_and_value(_delimiter(args.key_delimiter)))
+    parts = parse_format(r"%v\n" if args.format is None else args.format)
+    delimiter = value_delimiter(parts)
+    return FormatReader(parts) if delimiter is None else ValueReader(delimiter)
+
+
+def _delimiter(text: str) -> bytes:
+    parts = parse_format(text)
+    data = getattr(parts[0], "data", b"") if len(parts) == 1 else b""
+    if not data:
+        raise UsageError(f"-K {text!r}: the delimiter is one or more characters")
+    return bytes(data)
+
+
+def _key_and_value(delimiter: bytes) -> Any:
+    def parse(line: bytes) -> InputRecord:
+        key, found, value = line.partition(delimiter)
+        return InputRecord(key=key, value=value) if found else InputRecord(value=line)
+
+    return parse
+
+
+def _header(pair: str) -> tuple[str, bytes | None]:
+    name, equals, value = pair.partition("=")
+    if not name:
+        raise UsageError(f"-H {pair!r} is not NAME=VALUE")
+    return name, value.encode() if equals else None
+
+
+async def produce(plan: Plan) -> int:
+    """Send everything; return 0 if every record was stored, else 1."""
+    producer = AIOKafkaProducer(**plan.arguments)
+    await _start(producer, plan)
+    try:
+        if not plan.create:
+            await _check_topic(producer, plan.topic)
+        sending = _Sending(producer, plan)
+        if plan.transactional:
+            async with producer.transaction():
+                await sending.everything()
+                if sending.failures:
+                    raise CommandError(
+                        f"{sending.failures} of {sending.count} records failed: the transaction is"
+                        " aborted, and none is visible to read_committed consumers"
+                    )
+        else:
+            await sending.everything()
+    except BaseException:
+        await producer.stop(timeout=STOP_WITHIN)
+        raise
+    await producer.stop()
+    if sending.failures:
+        complain("produce", f"{sending.failures} of {sending.count} records failed")
+    return FAILED if sending.failures else OK
+
+
+async def _start(producer: AIOKafkaProducer, plan: Plan) -> None:
+    try:
+        await producer.start()
+    except BaseException:
+        await producer.stop(timeout=STOP_WITHIN)
+        raise
+
+
+async def _check_topic(producer: AIOKafkaProducer, topic: str) -> None:
+    """Refuse a topic that does not exist, so that a typo creates none."""
+    client = producer.client
+    node = client.get_random_node()
+    if node is None:
+        raise CommandError("the cluster has no live broker")
+    request: Any = PerVersion(
+        MetadataRequest, lambda version: metadata_request([topic], version, auto_create=False)
+    )
+    response = await client.send(node, request)
+    code = response.topics[0].error_code
+    if code == 3:  # UNKNOWN_TOPIC_OR_PARTITION
+        raise CommandError(
+            f"topic {topic!r} does not exist: create it with `aiokafka-lite topic create {topic}`,"
+            " or add --create if the broker creates topics automatically"
+        )
+
+
+class _Sending:
+    """Sends the records of one run, and counts those that failed."""
+
+    def __init__(self, producer: AIOKafkaProducer, plan: Plan) -> None:
+        self.count = 0
+        self.failures = 0
+        self._producer = producer
+        self._plan = plan
+        # Acknowledgements to come: the number of the first record, the acks, the records (for
+        # --report).
+        self._waiting: deque[tuple[int, list[Any], Sequence[Any]]] = deque()
+        self._pending = 0
+        self._stdout = Stdout() if plan.tee or plan.report else None
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+        self._stopped = False
+
+    async def everything(self) -> None:
+        """Read and send until the input ends, and wait for every acknowledgement.
+
+        Raises:
+            CommandError: A file cannot be read, or the input does not fit the format.
+        """
+        plan, reader = self._plan, self._plan.reader
+        simple = plan.report is None and not plan.null
+        problem: CommandError | None = None
+        try:
+            async for chunk in read_chunks(plan.files):
+                if isinstance(reader, ValueReader):
+                    values = reader.feed(chunk) if chunk else reader.finish()
+                    if simple and values:
+                        await self._send_values(values)
+                    else:
+                        await self._send_items([InputRecord(value=value) for value in values])
+                else:
+                    await self._send_items(reader.feed(chunk) if chunk else reader.finish())
+                if self._stopped:
+                    break
+        except CommandError as error:  # what was read before it is sent
+            problem = error
+        await self._settle(0)
+        if problem is not None:
+            raise problem
+
+    async def _send_values(self, values: list[bytes]) -> None:
+        plan, send_many = self._plan, self._producer.send_many
+        if plan.tee and self._stdout is not None:
+            await self._stdout.write(b"\n".join(values) + b"\n")
+        if plan.repeat > 1:
+            values = [value for value in values for _ in range(plan.repeat)]
+        for some in self._paced(values):
+            await self._keep_pace()
+            try:
+                acks = await send_many(
+                    plan.topic,
+                    some,
+                    keys=None if plan.key is None else [plan.key] * len(some),
+                    partition=plan.partition,
+                    timestamp_ms=plan.timestamp,
+                    headers=plan.headers or None,
+                )
+            except (KafkaError, ValueError, TypeError) as error:
+                await self._after_refusal(some, error)
+            else:
+                await self._sent(acks, some)
+            if self._stopped:
+                return
+
+    async def _after_refusal(self, values: Sequence[bytes], error: Exception) -> None:
+        """Account for the values before the one that was refused, and send those after it."""
+        acks: list[Any] = getattr(error, "sent", [])
+        if acks:
+            await self._sent(acks, values[: len(acks)])
+        self.count += 1
+        self._report_failure(self.count, error)
+        rest = list(values[len(acks) + 1 :])
+        if rest and not self._stopped:
+            await self._send_items([InputRecord(value=value) for value in rest], again=True)
+
+    async def _send_items(
+        self, items: Sequence[InputRecord | ValueError], *, again: bool = False
+    ) -> None:
+        """Send records one by one; `again` if they were paced, repeated and written before."""
+        repeat = 1 if again else self._plan.repeat
+        for some in self._paced(items):
+            acks, sent = [], []
+            first = self.count + 1
+            for item in some:
+                if isinstance(item, InputRecord) and self._plan.tee and not again:
+                    await self._tee(item)
+                for _ in range(repeat):
+                    if not again:
+                        await self._keep_pace()
+                    self.count += 1
+                    record = await self._send_item(item)
+                    if record is not None:
+                        acks.append(record[0])
+                        sent.append(record[1])
+                    elif acks:  # keep the numbers of the records right
+                        self._wait_for(first, acks, sent)
+                        acks, sent = [], []
+                    if not acks:
+                        first = self.count + 1
+                    if self._stopped:
+                        break
+                if self._stopped:
+                    break
+            self._wait_for(first, acks, sent)
+            await self._settle(PENDING)
+            if self._stopped:
+                return
+
+    async def _send_item(self, item: InputRecord | ValueError) -> tuple[Any, InputRecord] | None:
+        if not isinstance(item, InputRecord):
+            self._report_failure(self.count, item, ends=False)
+            return None
+        plan = self._plan
+        key = plan.key if plan.key is not None else item.key
+        value = item.value
+        if plan.null:
+            key, value = key or None, value or None
+        partition = item.partition if plan.partition is None else plan.partition
+        timestamp = item.timestamp if plan.timestamp is None else plan.timestamp
+        headers = [*item.headers, *plan.headers]
+        complete = InputRecord(key, value, headers, partition, timestamp)
+        try:
+            ack = await self._producer.send(
+                plan.topic,
+                value,
+                key,
+                None if plan.any_partition else partition,
+                timestamp,
+                headers or None,
+            )
+        except (KafkaError, ValueError, TypeError) as error:
+            self._report_failure(self.count, error)
+            return None
+        return ack, complete
+
+    async def _sent(self, acks: list[Any], records: Sequence[Any]) -> None:
+        self._wait_for(self.count + 1, acks, records)
+        self.count += len(acks)
+        await self._settle(PENDING)
+
+    def _wait_for(self, first: int, acks: list[Any], records: Sequence[Any]) -> None:
+        if acks:
+            self._waiting.append((first, acks, records if self._plan.report else ()))
+            self._pending += len(acks)
+
+    async def _settle(self, most: int) -> None:
+        """Wait for acknowledgements until at most so many are missing."""
+        while self._pending > most:
+            first, acks, records = self._waiting.popleft()
+            for place, ack in enumerate(acks):
+                try:
+                    stored = await ack
+                except KafkaError as error:
+                    self._report_failure(first + place, error)
+                    continue
+                if self._plan.report is not None and self._stdout is not None:
+                    await self._stdout.write(_reported(self._plan.report, records[place], stored))
+            self._pending -= len(acks)
+
+    def _report_failure(self, number: int, error: Exception, *, ends: bool = True) -> None:
+        self.failures += 1
+        complain("produce", f"record {number}: {error}")
+        if ends and not isinstance(error, _INVALID):
+            self._stopped = True
+
+    async def _tee(self, record: InputRecord) -> None:
+        if self._stdout is not None:
+            await self._stdout.write((record.value or b"") + b"\n")
+
+    def _paced(self, items: Sequence[Any]) -> list[Sequence[Any]]:
+        """Cut a run into pieces of about a tenth of a second at the given rate."""
+        if self._plan.rate is None:
+            return [items] if items else []
+        size = max(1, int(self._plan.rate / 10))
+        return [items[at : at + size] for at in range(0, len(items), size)]
+
+    async def _keep_pace(self) -> None:
+        """Wait until the next record is due."""
+        if self._plan.rate is not None:
+            due = self._began + self.count / self._plan.rate
+            wait = due - self._loop.time()
+            if wait > 0:
+                await asyncio.sleep(wait)
+
+
+def _reported(write: RecordWriter, record: InputRecord, stored: Any) -> bytes:
+    """Write a record with its place; with acks=0 the broker returns none, and it is -1."""
+    key, value = record.key, record.value
+    return write(
+        [
+            ConsumerRecord(
+                "" if stored is None else stored.topic,
+                -1 if stored is None else stored.partition,
+                -1 if stored is None else stored.offset,
+                -1 if stored is None or stored.timestamp is None else stored.timestamp,
+                0 if stored is None else stored.timestamp_type,
+                key,
+                value,
+                None,
+                -1 if key is None else len(key),
+                -1 if value is None else len(value),
+                tuple(record.headers),
+            )
+        ]
+    )

@@ -1,0 +1,76 @@
+"""Runs a command in an event loop, and turns how it ended into an exit status.
+
+0: done; 1: something failed; 2: the arguments are invalid; 130: Ctrl-C; 143: SIGTERM. A closed pipe
+(`consume ... | head -1`) ends a command silently, with 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from aiokafka_lite.cli.failures import (
+    FAILED,
+    INTERRUPTED,
+    OK,
+    TERMINATED,
+    USAGE,
+    ClosedPipe,
+    CommandError,
+    UsageError,
+    complain,
+)
+from aiokafka_lite.errors import KafkaError
+
+__all__ = ["configure_logging", "execute"]
+
+
+def execute(verb: str, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run a command to its end and return its exit status; errors are printed on stderr.
+
+    The first Ctrl-C or SIGTERM cancels the command, which gets a few seconds to close its clients.
+    A second Ctrl-C ends it at once.
+    """
+    try:
+        return asyncio.run(_until_terminated(work()))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except asyncio.CancelledError:
+        return TERMINATED
+    except (ClosedPipe, BrokenPipeError):
+        _drop_stdout()
+        return OK
+    except UsageError as error:
+        complain(verb, error)
+        return USAGE
+    except (CommandError, KafkaError, OSError, ValueError) as error:
+        complain(verb, error)
+        return FAILED
+
+
+def configure_logging(quiet: bool, verbose: int) -> None:
+    """Send the clients' log to stderr: warnings by default, errors with -q, more with -v."""
+    level = logging.ERROR if quiet else logging.WARNING
+    if verbose:
+        level = logging.INFO if verbose == 1 else logging.DEBUG
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", force=True)
+    logging.getLogger("asyncio").setLevel(max(level, logging.WARNING))
+
+
+async def _until_terminated(work: Coroutine[Any, Any, int]) -> int:
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await work
+
+
+def _drop_stdout() -> None:
+    """Point stdout to nowhere, or the interpreter would complain when it flushes it at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,1 @@
+"""Standard input, files and standard output, without blocking the event loop."""

@@ -1,0 +1,92 @@
+"""Writes standard output without blocking the event loop, so that a slow reader of a pipe delays no
+heartbeat.
+
+A regular file is written directly. Everything else is written by a thread, one chunk at a time, and
+the caller waits for it: what `write` returned from has been written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import stat
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from aiokafka_lite._threads import ThreadPool
+from aiokafka_lite.cli.failures import ClosedPipe
+
+__all__ = ["Stdout"]
+
+_threads: Final = ThreadPool("aiokafka_lite-stdout", 1)
+
+
+class Stdout:
+    """Standard output as bytes."""
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        self._descriptor = sys.stdout.fileno()
+        mode = os.fstat(self._descriptor).st_mode
+        null = stat.S_ISCHR(mode) and os.path.samestat(
+            os.fstat(self._descriptor), os.stat(os.devnull)
+        )
+        self._direct = stat.S_ISREG(mode) or null
+        self._is_pipe = stat.S_ISFIFO(mode)
+
+    @asynccontextmanager
+    async def until_closed(self) -> AsyncIterator[None]:
+        """End the block with ClosedPipe as soon as the reader of a pipe goes away.
+
+        Without this, `consume TOPIC | head -1` would notice at its next record, if ever.
+        """
+        task = asyncio.current_task()
+        if not self._is_pipe or task is None:
+            yield
+            return
+        closed = False
+
+        def on_closed() -> None:
+            nonlocal closed
+            closed = True
+            loop.remove_reader(self._descriptor)
+            task.cancel()
+
+        loop = asyncio.get_running_loop()
+        # The writing end of a pipe becomes "readable" only when its other end is closed.
+        loop.add_reader(self._descriptor, on_closed)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if closed and task.uncancel() == 0:
+                raise ClosedPipe from None
+            raise
+        finally:
+            loop.remove_reader(self._descriptor)
+
+    async def write(self, data: bytes) -> None:
+        """Write all the bytes.
+
+        Raises:
+            ClosedPipe: The reader is gone.
+            OSError: The disk is full, for example.
+
+        Cancellation: returns at once; a part may be written.
+        """
+        if self._direct:
+            self._write(data)
+        elif data:
+            await _threads.run(asyncio.get_running_loop(), self._write, data)
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self._descriptor, view) :]
+            except BrokenPipeError:
+                raise ClosedPipe from None
+            except BlockingIOError:  # another process made this open file non-blocking
+                select.select([], [self._descriptor], [])

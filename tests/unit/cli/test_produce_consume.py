@@ -1,0 +1,190 @@
+"""`produce` and `consume`, in processes of their own, against the embedded broker."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lite.testing import FakeCluster
+from tests.unit.cli.commands import PATIENCE, Shell
+
+pytestmark = pytest.mark.timeout(300)
+
+Header = tuple[str, bytes | None]
+
+
+@pytest.fixture
+def shell(kafka_broker: FakeCluster, tmp_path: Path) -> Shell:
+    return Shell(kafka_broker.bootstrap_servers, tmp_path)
+
+
+def values(shell: Shell, topic: str, *flags: str) -> list[bytes]:
+    return shell.ok("consume", topic, "-e", *flags).split(b"\n")[:-1]
+
+
+def test_lines_go_in_and_out(shell: Shell, kafka_topic: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"three\n\nfive")
+    shell.ok("produce", kafka_topic, stdin=b"one\ntwo\n")
+    shell.ok("produce", kafka_topic, str(tmp_path / "file"), "-k", "key", "-H", "a=b", "-H", "n")
+    assert values(shell, kafka_topic) == [b"one", b"two", b"three", b"", b"five"]
+    written = values(shell, kafka_topic, "-o", "2:", "-f", r"%o %k %v %h{%k=%V %v,}\n")
+    assert written[0] == b"2 key three a=1 b,n=-1 ,"
+    assert len(written) == 3
+
+
+def test_offsets_select_records(shell: Shell, kafka_broker: FakeCluster, kafka_topic: str) -> None:
+    for number in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % number, timestamp_ms=1_700_000_000_000 + number)
+    for offset, expected in [
+        ("3", "3456789"),
+        ("+8", "89"),
+        ("-2", "89"),
+        ("2:4", "23"),
+        (":2", "01"),
+        ("@1700000000004:1700000000006", "45"),
+    ]:
+        done = shell.ok("consume", kafka_topic, "-e", "-o", offset, "-f", "%v")
+        assert done.decode() == expected, offset
+    assert shell.ok("consume", kafka_topic, "-n", "3", "-f", "%v") == b"012"
+    assert shell.ok("consume", kafka_topic, "-e", "--grep", "v:[24]", "-f", "%v") == b"24"
+
+
+def test_tail_counts_records_and_not_the_gaps(
+    shell: Shell, kafka_broker: FakeCluster, kafka_topic: str
+) -> None:
+    script = [b"a", b"b", b"c"]
+    for value in script:
+        shell.ok("produce", kafka_topic, "--transaction", stdin=value + b"\n")
+    # Each transaction ends with a control record: offsets 1, 3 and 5 hold no record.
+    assert values(shell, kafka_topic, "--tail", "2") == [b"b", b"c"]
+    assert values(shell, kafka_topic, "--tail", "9", "--committed") == script
+
+
+def test_json_lines_copy_a_topic(shell: Shell, kafka_broker: FakeCluster, kafka_topic: str) -> None:
+    kafka_broker.create_topic("copy", 1)
+    odd: list[tuple[bytes | None, bytes | None, list[Header]]] = [
+        (None, b"value", []),
+        (b"key", None, [("h", None), ("h", b""), ("h", b"\xff")]),
+        (b"", b"", []),
+        (b"\x00\xff", bytes(range(256)), []),
+        ("ключ".encode(), "☕ \u2028".encode(), []),
+    ]
+    for key, value, headers in odd:
+        kafka_broker.produce(kafka_topic, value, key=key, headers=headers, timestamp_ms=5)
+    lines = shell.ok("consume", kafka_topic, "-e", "-J")
+    shell.ok("produce", "copy", "-J", stdin=lines)
+    copied = shell.ok("consume", "copy", "-e", "-J")
+    assert copied == lines.replace(kafka_topic.encode(), b"copy")
+    assert [json.loads(line)["timestamp"] for line in copied.splitlines()] == [5] * len(odd)
+
+
+def test_each_invalid_record_is_reported_and_the_rest_is_sent(
+    shell: Shell, kafka_topic: str
+) -> None:
+    stdin = b'{"value": "a"}\nnope\n{"value": "b"}\n{"value": "c", "partition": 7}\n'
+    problems = shell.fails(1, "produce", kafka_topic, "-J", stdin=stdin).splitlines()
+    assert [line.split(": ")[1] for line in problems[:2]] == ["record 2", "record 4"]
+    assert problems[2] == "aiokafka-lite produce: 2 of 4 records failed"
+    assert values(shell, kafka_topic) == [b"a", b"b"]
+    stdin = b"x\n" + b"y" * 2_000_000 + b"\nz\n"
+    assert "record 2: " in shell.fails(1, "produce", kafka_topic, stdin=stdin)
+    assert values(shell, kafka_topic, "-o", "2") == [b"x", b"z"]
+
+
+def test_failed_record_aborts_the_transaction(shell: Shell, kafka_topic: str) -> None:
+    stdin = b'{"value": "a"}\nnope\n'
+    problem = shell.fails(1, "produce", kafka_topic, "-J", "--transaction", stdin=stdin)
+    assert "the transaction is aborted" in problem
+    assert values(shell, kafka_topic, "--committed") == []
+
+
+def test_report_and_tee_write_what_was_stored(shell: Shell, kafka_topic: str) -> None:
+    out = shell.ok("produce", kafka_topic, "--report", r"%t %p %o %v\n", stdin=b"a\nb\n")
+    assert out == b"%b 0 0 a\n%b 0 1 b\n" % ((kafka_topic.encode(),) * 2)
+    assert shell.ok("produce", kafka_topic, "--tee", stdin=b"c\nd\n") == b"c\nd\n"
+    shell.ok("produce", kafka_topic, "--repeat", "3", "-Z", stdin=b"\n")
+    line = values(shell, kafka_topic, "-o", "4", "-f", r"%V ")
+    assert line == []
+    assert shell.ok("consume", kafka_topic, "-e", "-o", "4", "-f", "%V ") == b"-1 -1 -1 "
+
+
+def test_group_commits_what_was_written(
+    shell: Shell, kafka_broker: FakeCluster, kafka_topic: str
+) -> None:
+    shell.ok("produce", kafka_topic, stdin=b"a\nb\nc\n")
+    assert shell.ok("consume", kafka_topic, "-g", "kitchen", "-n", "2") == b"a\nb\n"
+    assert kafka_broker.committed("kitchen") == {(kafka_topic, 0): 2}
+    again = shell.ok("consume", kafka_topic, "-g", "kitchen", "-n", "1", "--no-commit")
+    assert again == b"c\n"
+    assert kafka_broker.committed("kitchen") == {(kafka_topic, 0): 2}
+
+
+def test_misspelled_topic_is_not_created(
+    shell: Shell, kafka_broker: FakeCluster, kafka_topic: str
+) -> None:
+    assert "topic 'ordres' does not exist" in shell.fails(1, "consume", "ordres", "-e")
+    assert "topic 'ordres' does not exist" in shell.fails(1, "produce", "ordres", stdin=b"a\n")
+    assert "ordres" not in kafka_broker.state.topics
+
+
+def test_closed_pipe_ends_a_following_reader_silently(shell: Shell, kafka_topic: str) -> None:
+    shell.ok("produce", kafka_topic, stdin=b"a\nb\n")
+    process = shell.start("consume", kafka_topic, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"a\n"
+    process.stdout.close()  # nothing more will be written to it
+    assert process.stderr is not None
+    assert (process.wait(PATIENCE), process.stderr.read()) == (0, b"")
+    process.stderr.close()
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal_ends_a_following_reader(
+    shell: Shell, kafka_broker: FakeCluster, kafka_topic: str, number: int, status: int
+) -> None:
+    shell.ok("produce", kafka_topic, stdin=b"a\n")
+    process = shell.start(
+        *("consume", kafka_topic, "-g", "kitchen"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"a\n"
+    process.send_signal(number)
+    assert process.communicate(timeout=PATIENCE) == (b"", b"")
+    assert process.returncode == status
+    assert kafka_broker.committed("kitchen") == {(kafka_topic, 0): 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("consume", "t", "-o", "x"), "is not an offset"),
+        (("consume", "t", "-f", "%y"), "is no verb"),
+        (("consume", "t", "-J", "-f", "%v"), "exclude each other"),
+        (("consume", "t", "-g", "g", "-e"), "need a reader without a group"),
+        (("produce", "t", "-J", "-K", ":"), "exclude each other"),
+        (("produce", "t", "--rate", "0"), "not a number of records"),
+        (("produce", "t", "-X", "sasl.username=a"), "there is no terminal"),
+        (("consume",), "required: TOPIC"),
+        (("consume", "t", "--nope"), "unrecognized arguments: --nope"),
+    ],
+)
+def test_invalid_usage_exits_with_2(tmp_path: Path, arguments: list[str], message: str) -> None:
+    shell = Shell("127.0.0.1:9", tmp_path)
+    process = shell.start(
+        *arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # without a terminal, even if the tests have one
+    )
+    out, problem = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (2, b"")
+    assert message in problem.decode()
+
+
+def test_unreachable_cluster_exits_with_1(tmp_path: Path) -> None:
+    problem = Shell("127.0.0.1:9", tmp_path).fails(1, "consume", "t")
+    assert problem.startswith("aiokafka-lite consume: KafkaConnectionError: ")
+    assert "127.0.0.1:9" in problem
