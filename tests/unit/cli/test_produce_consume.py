@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from aiokafka_lite.cli import main
+from aiokafka_lite.cli.connection import settings
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.cli.commands import PATIENCE, Shell
 
@@ -170,18 +172,22 @@ def test_signal_ends_a_following_reader(
         (("consume", "t", "--nope"), "unrecognized arguments: --nope"),
     ],
 )
-def test_invalid_usage_exits_with_2(tmp_path: Path, arguments: list[str], message: str) -> None:
-    shell = Shell("127.0.0.1:9", tmp_path)
-    process = shell.start(
-        *arguments,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,  # without a terminal, even if the tests have one
-    )
-    out, problem = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out) == (2, b"")
-    assert message in problem.decode()
+def test_invalid_usage_exits_with_2(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("AIOKAFKA_LITE_CONFIG", str(tmp_path / "config.toml"))
+    monkeypatch.setattr(settings, "_has_terminal", lambda: False)
+    try:
+        status: object = main(arguments)
+    except SystemExit as ended:
+        status = ended.code
+    captured = capsys.readouterr()
+    assert (status, captured.out) == (2, "")
+    assert message in captured.err
 
 
 def test_unreachable_cluster_exits_with_1(tmp_path: Path) -> None:
