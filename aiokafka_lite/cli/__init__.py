@@ -25,6 +25,12 @@ EXAMPLES = "Run COMMAND --help for the options of a command."
 COMMANDS = {
     "produce": "send lines, formatted records or JSON lines to a topic",
     "consume": "write the records of topics to standard output",
+    "topic": "list, describe, create, alter, trim and delete topics",
+    "group": "list groups, and how far they are behind",
+    "cluster": "describe the cluster and its health",
+    "config": "read and change configurations",
+    "profile": "save connection settings under a name",
+    "completion": "print a completion script for bash, zsh or fish",
     "broker": "run an embedded Kafka broker for development, without Java or Docker",
     "demo": "send 200,000 records from 1,000 coroutines, read them back and check every one",
     "pipeline": "run Kafka pipelines on Spark, each described by one file",
@@ -34,6 +40,8 @@ COMMAND_EXAMPLES = {
     "demo": "example: python -m aiokafka_lite demo --bootstrap localhost:9092 --records 50000",
     "pipeline": "example: python -m aiokafka_lite pipeline demo",
 }
+PLURALS: Final = {"topics": "topic", "groups": "group"}
+"""`topics` is `topic list`."""
 _OFFSET_FLAGS: Final = ("-o", "--offset", "--to")
 
 
@@ -41,7 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 for success, 1 for failure, 2 for bad usage."""
     argv = _joined(sys.argv[1:] if argv is None else list(argv))
     parser, parsers = command_parsers()
+    if argv and argv[0] in PLURALS:
+        argv = [PLURALS[argv[0]], "list", *argv[1:]]
     wanted = argv[0] if argv else ""
+    if wanted == "--complete":
+        return _complete(parser, parsers, argv[1:])
+    if wanted == "--help-json":
+        return _print_help_json(parser, parsers)
     if wanted not in COMMANDS:
         parser.parse_args(argv)  # prints the help or an error, and exits
     module = complete_parser(wanted, parsers[wanted])
@@ -57,6 +71,7 @@ def command_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argum
     parser.add_argument(
         "--version", action="version", version=f"aiokafka_lite {__version__} ({BUILD})"
     )
+    parser.add_argument("--help-json", action="store_true", help="print all help as JSON and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     return parser, {
         name: commands.add_parser(
@@ -79,6 +94,31 @@ def complete_parser(name: str, parser: argparse.ArgumentParser) -> ModuleType:
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = examples.strip("\n")
     return module
+
+
+def _complete(
+    parser: argparse.ArgumentParser,
+    parsers: dict[str, argparse.ArgumentParser],
+    words: Sequence[str],
+) -> int:
+    from aiokafka_lite.cli.introspection.completing import candidates
+
+    if len(words) > 1 and words[0] in parsers:
+        complete_parser(words[0], parsers[words[0]])
+    for each in candidates(parser, words):
+        print(each)
+    return 0
+
+
+def _print_help_json(
+    parser: argparse.ArgumentParser, parsers: dict[str, argparse.ArgumentParser]
+) -> int:
+    from aiokafka_lite.cli.introspection.help_json import help_as_json
+
+    for name, each in parsers.items():
+        complete_parser(name, each)
+    print(help_as_json(parser))
+    return 0
 
 
 def _program() -> str:

@@ -77,8 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the records; return 0 unless something failed."""
     from aiokafka_lite.cli.connection.settings import gather
-    from aiokafka_lite.cli.consuming import Plan, consume
     from aiokafka_lite.cli.running import configure_logging, execute
+    from aiokafka_lite.cli.transfer.consuming import Plan, consume
 
     configure_logging(args.quiet, args.verbose)
     try:

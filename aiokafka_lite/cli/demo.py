@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka_lite._build import NATIVE
 from aiokafka_lite.cli import display
-from aiokafka_lite.cli.topic import created_topic
+from aiokafka_lite.cli.temporary_topic import created_topic
 from aiokafka_lite.testing import FakeCluster
 
 PARTITIONS = 6

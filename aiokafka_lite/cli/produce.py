@@ -84,8 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Send the records; return 0 if every one was stored."""
     from aiokafka_lite.cli.connection.settings import gather
-    from aiokafka_lite.cli.producing import Plan, produce
     from aiokafka_lite.cli.running import configure_logging, execute
+    from aiokafka_lite.cli.transfer.producing import Plan, produce
 
     configure_logging(args.quiet, args.verbose)
     try:

@@ -16,7 +16,15 @@ from aiokafka_lite.cli.connection.profiles import load_profiles
 from aiokafka_lite.cli.connection.property_files import read_option_file
 from aiokafka_lite.cli.failures import UsageError
 
-__all__ = ["DEFAULT_TIMEOUT", "ENVIRONMENT", "Settings", "canonical", "gather", "option_pairs"]
+__all__ = [
+    "DEFAULT_TIMEOUT",
+    "ENVIRONMENT",
+    "Settings",
+    "canonical",
+    "gather",
+    "option_pairs",
+    "saved_options",
+]
 
 DEFAULT_TIMEOUT: Final = 10.0
 ENVIRONMENT: Final = "AIOKAFKA_LITE_"
@@ -125,6 +133,22 @@ def gather(
     _add_flags(settings, args)
     _complete_security(settings, prompt)
     return settings
+
+
+def saved_options(args: argparse.Namespace) -> dict[str, str]:
+    """Return what a profile keeps of -F, -X and the flags; it prompts for nothing.
+
+    Raises:
+        UsageError: A file or an option is invalid.
+    """
+    settings = Settings(quiet=args.quiet)
+    if args.config_file:
+        settings.add(read_option_file(args.config_file), f"-F {args.config_file}")
+    settings.add(option_pairs(args.options), "-X")
+    _add_flags(settings, args)
+    if settings.options["security.protocol"] == "PLAINTEXT":
+        del settings.options["security.protocol"]
+    return settings.options
 
 
 def _add_flags(settings: Settings, args: argparse.Namespace) -> None:

@@ -23,6 +23,9 @@ __all__ = ["Stdout"]
 
 _threads: Final = ThreadPool("aiokafka_lite-stdout", 1)
 
+LAST_WORD: Final = 0.5
+"""Seconds that a cancelled write may take to end."""
+
 
 class Stdout:
     """Standard output as bytes."""
@@ -74,12 +77,18 @@ class Stdout:
             ClosedPipe: The reader is gone.
             OSError: The disk is full, for example.
 
-        Cancellation: returns at once; a part may be written.
+        Cancellation: if the write ends within `LAST_WORD` seconds, this returns, and the next await
+        is cancelled: the caller then knows what was written. Else a part may be written.
         """
         if self._direct:
             self._write(data)
         elif data:
-            await _threads.run(asyncio.get_running_loop(), self._write, data)
+            writing = _threads.run(asyncio.get_running_loop(), self._write, data)
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                if not await _ends_soon(writing):
+                    raise
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
@@ -90,3 +99,21 @@ class Stdout:
                 raise ClosedPipe from None
             except BlockingIOError:  # another process made this open file non-blocking
                 select.select([], [self._descriptor], [])
+
+
+async def _ends_soon(writing: asyncio.Future[None]) -> bool:
+    """Wait for a write whose task was cancelled; True if it ended, and the task is cancelled later.
+
+    Raises:
+        ClosedPipe, OSError: The write failed.
+    """
+    task = asyncio.current_task()
+    if task is None:
+        return False
+    await asyncio.wait([writing], timeout=LAST_WORD)
+    if not writing.done():
+        return False
+    writing.result()
+    task.uncancel()
+    task.cancel()  # raised by the caller's next await
+    return True

@@ -7,6 +7,13 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = (sys.executable, "-m", "aiokafka_lite")
+# A shell starts background jobs, such as a test run, with SIGINT ignored, and children inherit it.
+LISTENING = (
+    sys.executable,
+    "-c",
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL);"
+    " os.execv(sys.argv[1], sys.argv[1:])",
+)
 PATIENCE = 60  # seconds for a command, on a machine that is busy with others
 
 
@@ -54,4 +61,4 @@ class Shell:
 
     def start(self, *arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
         """Start a command."""
-        return subprocess.Popen([*COMMAND, *arguments], env=self.environment, **options)
+        return subprocess.Popen([*LISTENING, *COMMAND, *arguments], env=self.environment, **options)

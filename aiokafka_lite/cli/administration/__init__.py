@@ -1,0 +1,1 @@
+"""What the administrative commands share: actions, output, confirmation."""

@@ -1,0 +1,107 @@
+"""What the administrative commands share: their actions, the admin client, and its errors."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from aiokafka_lite.cli.administration.output import add_output_flags
+from aiokafka_lite.cli.connection.flags import add_connection_flags
+from aiokafka_lite.cli.failures import FAILED, OK, USAGE, UsageError, complain
+
+if TYPE_CHECKING:
+    from aiokafka_lite.admin.client import AIOKafkaAdminClient
+
+__all__ = ["Action", "Actions", "pairs", "report", "run_action"]
+
+Action: TypeAlias = "Callable[[AIOKafkaAdminClient, argparse.Namespace], Coroutine[Any, Any, int]]"
+"""Does the work of one action, and returns the exit status."""
+
+
+class Actions:
+    """The actions of a command, such as `topic list`.
+
+    Args:
+        parser: The command's parser.
+    """
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    def add(
+        self,
+        name: str,
+        purpose: str,
+        action: Action,
+        *,
+        prints: bool = True,
+        takes_offset: bool = False,
+    ) -> argparse.ArgumentParser:
+        """Add an action and return its parser, with the connection and output flags.
+
+        Args:
+            name: Its name.
+            purpose: What it does.
+            action: Does it.
+            prints: False if it has no output to format.
+            takes_offset: True if -o is its offset.
+        """
+        parser = self._commands.add_parser(
+            name,
+            help=purpose,
+            description=f"{purpose[0].upper()}{purpose[1:]}.",
+            allow_abbrev=False,
+        )
+        parser.set_defaults(execute=action)
+        if prints:
+            add_output_flags(parser, short=not takes_offset)
+        add_connection_flags(parser)
+        return parser
+
+
+def run_action(verb: str, args: argparse.Namespace) -> int:
+    """Connect an admin client, run the action, and return the exit status."""
+    from aiokafka_lite.cli.connection.admin import admin_arguments
+    from aiokafka_lite.cli.connection.client_arguments import shared_arguments
+    from aiokafka_lite.cli.connection.settings import gather
+    from aiokafka_lite.cli.running import configure_logging, execute
+
+    # Errors of items are printed below; the client would also log them as warnings.
+    configure_logging(args.quiet or not args.verbose, args.verbose)
+    try:
+        arguments = admin_arguments(shared_arguments(gather(args)))
+    except UsageError as error:
+        complain(verb, error)
+        return USAGE
+
+    async def work() -> int:
+        from aiokafka_lite.admin.client import AIOKafkaAdminClient
+
+        async with AIOKafkaAdminClient(**arguments) as admin:
+            status: int = await args.execute(admin, args)
+            return status
+
+    return execute(verb, work)
+
+
+def report(verb: str, errors: Mapping[Any, Exception]) -> int:
+    """Print the error of each item; return 1 if there is one, else 0."""
+    for error in errors.values():
+        complain(verb, error)
+    return FAILED if errors else OK
+
+
+def pairs(flag: str, texts: list[str]) -> dict[str, str]:
+    """Return the values of NAME=VALUE arguments by name.
+
+    Raises:
+        UsageError: One has no "=" or no name.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise UsageError(f"{flag} {text!r} is not NAME=VALUE")
+        found[name] = value
+    return found

@@ -1,0 +1,38 @@
+"""What destroys something prints its plan and asks first; without a terminal it needs --yes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from aiokafka_lite.cli.failures import UsageError
+
+__all__ = ["add_confirmation_flags", "confirmed"]
+
+
+def add_confirmation_flags(parser: argparse.ArgumentParser) -> None:
+    """Add --yes and --dry-run."""
+    parser.add_argument("-y", "--yes", action="store_true", help="do it without asking")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done")
+
+
+def confirmed(args: argparse.Namespace, plan: Sequence[str]) -> bool:
+    """Print the plan on stderr and ask; True if it is to be carried out.
+
+    Raises:
+        UsageError: There is no terminal to ask at, and no --yes.
+    """
+    for line in plan:
+        print(line, file=sys.stderr)
+    if args.dry_run:
+        return False
+    if args.yes:
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("nothing was done: there is no terminal to ask at; add --yes")
+    print("Proceed? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    print("nothing was done", file=sys.stderr)
+    return False

@@ -1,0 +1,30 @@
+"""A client's arguments as those of the admin client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["admin_arguments"]
+
+_TAKEN: Final = (
+    "bootstrap_servers",
+    "client_id",
+    "connections_max_idle_ms",
+    "metadata_max_age_ms",
+    "request_timeout_ms",
+    "retry_backoff_max_ms",
+    "retry_backoff_ms",
+    "sasl_mechanism",
+    "sasl_oauth_token_provider",
+    "sasl_plain_password",
+    "sasl_plain_username",
+    "security_protocol",
+    "ssl_context",
+)
+
+
+def admin_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a client's arguments that `AIOKafkaAdminClient` takes."""
+    taken = {name: arguments[name] for name in _TAKEN if name in arguments}
+    return taken | {"default_api_timeout_ms": arguments["request_timeout_ms"]}

@@ -1,0 +1,165 @@
+"""`topic`, `group`, `cluster` and `config` against the embedded broker."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, TopicPartition
+from aiokafka_lite.cli import main
+from aiokafka_lite.testing import FakeCluster
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(
+    kafka_broker: FakeCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    """Runs a command, checks its status and what it prints on stderr, and returns its output."""
+    monkeypatch.setenv("AIOKAFKA_LITE_BOOTSTRAP_SERVERS", kafka_broker.bootstrap_servers)
+    monkeypatch.setenv("AIOKAFKA_LITE_CONFIG", str(tmp_path / "config.toml"))
+
+    def run_one(*arguments: str, status: int = 0, says: str = "") -> str:
+        capsys.readouterr()
+        assert main(arguments) == status
+        captured = capsys.readouterr()
+        assert says in captured.err if says else captured.err == ""
+        assert "\x1b" not in captured.out + captured.err
+        return captured.out
+
+    return run_one
+
+
+def rows(run: Run, *arguments: str, **checks: Any) -> Any:
+    return json.loads(run(*arguments, "--output", "json", **checks))
+
+
+def test_topics_are_created_listed_and_described(run: Run, kafka_broker: FakeCluster) -> None:
+    created = rows(run, "topic", "create", "a", "b", "-p", "3", "-c", "retention.ms=7000")
+    assert [(each["topic"], each["partitions"]) for each in created] == [("a", 3), ("b", 3)]
+    assert kafka_broker.state.topics["a"].configs["retention.ms"] == "7000"
+    assert run("topics", "--no-header").split() == ["a", "3", "1", "b", "3", "1"]
+    assert run("topic", "list", "-r", "b|c", "--no-header").split() == ["b", "3", "1"]
+    described = rows(run, "topic", "describe", "a", "-p")
+    assert [each["partition"] for each in described] == [0, 1, 2]
+    assert rows(run, "topic", "describe", "a", "b", "--unhealthy") == []
+    configs = rows(run, "topic", "describe", "a", "-c")
+    [retention] = [each for each in configs if each["config"] == "retention.ms"]
+    assert (retention["value"], retention["source"]) == ("7000", "TOPIC_CONFIG")
+
+
+def test_each_failed_topic_is_reported(run: Run) -> None:
+    run("topic", "create", "a")
+    created = rows(run, "topic", "create", "a", "b", status=1, says="TopicAlreadyExistsError")
+    assert [each["topic"] for each in created] == ["b"]
+    run("topic", "describe", "a", "nope", status=1, says="nope")
+
+
+def test_dry_run_changes_nothing(run: Run, kafka_broker: FakeCluster) -> None:
+    run("topic", "create", "a", "--dry-run")
+    assert "a" not in kafka_broker.state.topics
+    run("topic", "create", "a")
+    run("topic", "delete", "a", "--dry-run", says="delete topic a: 1 partitions, 0 offsets in use")
+    run("topic", "alter", "a", "--partitions", "2", "--dry-run", says="partitions 1 -> 2")
+    assert rows(run, "topics")[0]["partitions"] == 1
+
+
+def test_what_destroys_needs_a_terminal_or_yes(run: Run, kafka_broker: FakeCluster) -> None:
+    run("topic", "create", "a")
+    run("topic", "delete", "a", status=2, says="add --yes")
+    assert "a" in kafka_broker.state.topics
+    run("topic", "delete", "a", "--yes", says="delete topic a")
+    assert "a" not in kafka_broker.state.topics
+
+
+def test_topic_is_altered(run: Run, kafka_broker: FakeCluster) -> None:
+    run("topic", "create", "a", "-c", "cleanup.policy=compact")
+    changes = ("--set", "retention.ms=5000", "--append", "cleanup.policy=delete")
+    run("topic", "alter", "a", *changes, "--partitions", "4", "-y", says="set retention.ms 5000")
+    configs = kafka_broker.state.topics["a"].configs
+    assert configs["retention.ms"] == "5000"
+    assert configs["cleanup.policy"] == "compact,delete"
+    assert rows(run, "topics")[0]["partitions"] == 4
+    run("topic", "alter", "a", "--delete", "retention.ms", "-y", says="delete retention.ms")
+    assert "retention.ms" not in kafka_broker.state.topics["a"].configs
+    run("topic", "alter", "a", status=2, says="nothing to change")
+
+
+def test_offsets_and_trim(run: Run, kafka_broker: FakeCluster) -> None:
+    run("topic", "create", "a")
+    for number in range(10):
+        kafka_broker.produce("a", b"x", timestamp_ms=1_700_000_000_000 + number)
+    [found] = rows(run, "topic", "offsets", "a", "-o", "@1700000000004")
+    assert (found["start"], found["end"], found["at"]) == (0, 10, 4)
+    run("topic", "trim", "a", "-o", "-3", "--yes", says="a/0: start 0 -> 7 (end 10)")
+    assert rows(run, "topic", "offsets", "a")[0]["start"] == 7
+    run("topic", "trim", "a", "-o", "5", "--yes")  # nothing is left to delete
+    run("topic", "trim", "a", "-o", "1:3", status=2, says="not a range")
+    run("topic", "trim", "a", "-o", "9", "-p", "3", "-y", status=2, says="has 1 partitions")
+
+
+def test_cluster_is_described(run: Run, kafka_broker: FakeCluster) -> None:
+    run("topic", "create", "a", "-p", "2")
+    [info] = rows(run, "cluster", "info")
+    assert (info["brokers"], info["topics"], info["partitions"]) == (1, 1, 2)
+    [broker] = rows(run, "cluster", "brokers")
+    assert f"{broker['host']}:{broker['port']}" == kafka_broker.bootstrap_servers
+    assert rows(run, "cluster", "health") == []
+
+
+def test_configs_are_read_and_changed(run: Run) -> None:
+    run("topic", "create", "a")
+    run("config", "set", "topic", "a", "retention.ms=9", "-y", says="retention.ms 604800000 -> 9")
+    [found] = rows(run, "config", "get", "topic", "a", "retention.ms", "--changed")
+    assert (found["value"], found["source"]) == ("9", "TOPIC_CONFIG")
+    run("config", "set", "topic", "a", "--delete", "retention.ms", "-y", says="9 -> the default")
+    assert rows(run, "config", "get", "topic", "a", "retention.ms", "--changed") == []
+    run("config", "get", "topic", "a", "nope", status=2, says="no configuration nope")
+    run("config", "set", "topic", "a", "retention.ms=x", "-y", status=1, says="InvalidConfig")
+
+
+def test_groups_and_their_lag(kafka_broker: FakeCluster, run: Run) -> None:
+    kafka_broker.create_topic("a", 1)
+    for _ in range(5):
+        kafka_broker.produce("a", b"x")
+
+    async def commit() -> None:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=kafka_broker.bootstrap_servers, group_id="g", enable_auto_commit=False
+        )
+        consumer.assign([TopicPartition("a", 0)])
+        async with consumer:
+            await consumer.commit({TopicPartition("a", 0): 2})
+
+    asyncio.run(commit())
+    [group] = rows(run, "groups")
+    assert (group["group"], group["state"]) == ("g", "Empty")
+    [lag] = rows(run, "group", "lag", "g")
+    assert (lag["committed"], lag["end"], lag["lag"]) == (2, 5, 3)
+    assert rows(run, "group", "lag", "--total") == [{"group": "g", "partitions": 1, "lag": 3}]
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("table", "TOPIC  PARTITIONS  REPLICAS\na      1           1\n"),
+        ("yaml", '- topic: "a"\n  partitions: 1\n  replicas: 1\n'),
+    ],
+)
+def test_output_forms(run: Run, form: str, expected: str) -> None:
+    run("topic", "create", "a")
+    assert run("topic", "list", "-o", form).startswith(expected)
+    assert "TOPIC-ID" in run("topic", "list", "-o", "wide")
+
+
+def test_color_is_used_only_when_it_is_wanted(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    run("topic", "create", "a")
+    assert main(["topics", "--color", "always"]) == 0
+    assert capsys.readouterr().out.startswith("\x1b[1mTOPIC")

@@ -1,0 +1,48 @@
+"""What needs a terminal: prompts, Ctrl-C, and no escape codes."""
+
+from pathlib import Path
+
+import pytest
+
+from aiokafka_lite.testing import FakeCluster
+from tests.unit.cli.commands import environment
+from tests.unit.cli.terminal import Terminal
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.mark.kafka(users={"alice": "wonder-land"}, topics=["orders"])
+def test_password_is_prompted_for_and_never_shown(
+    kafka_broker: FakeCluster, tmp_path: Path
+) -> None:
+    variables = environment(kafka_broker.bootstrap_servers, tmp_path)
+    kafka_broker.produce("orders", b"one tea")
+    terminal = Terminal("consume", "orders", "-e", "--user", "alice", environment=variables)
+    terminal.until("Password for alice: ")
+    terminal.type("wonder-land\n")
+    terminal.until("one tea")
+    assert terminal.end() == 0
+    assert "wonder-land" not in terminal.output
+    assert "\x1b" not in terminal.output
+
+    terminal = Terminal("consume", "orders", "-e", "--user", "alice", environment=variables)
+    terminal.until("Password for alice: ")
+    terminal.type("looking-glass\n")
+    assert terminal.end() == 1
+    assert "SaslAuthenticationFailed" in terminal.output
+    assert "looking-glass" not in terminal.output
+
+
+def test_ctrl_c_ends_a_reader_and_a_writer(
+    kafka_broker: FakeCluster, kafka_topic: str, tmp_path: Path
+) -> None:
+    variables = environment(kafka_broker.bootstrap_servers, tmp_path)
+    writer = Terminal("produce", kafka_topic, "--report", r"at %o\n", environment=variables)
+    writer.type("one tea\n")
+    writer.until("one tea")  # the terminal's echo
+    reader = Terminal("consume", kafka_topic, "-f", r"got %v\n", environment=variables)
+    reader.until("got one tea")
+    for each in (reader, writer):
+        each.type("\x03")
+        assert each.end() == 130
+        assert "Traceback" not in each.output
