@@ -163,6 +163,7 @@ cdef class BatchCore(AppendCore):
 
     def collect(self, ready not None, double now):
         cdef list parts = []
+        cdef list unsendable = []
         cdef list more = []
         cdef Py_ssize_t size = 0
         cdef PartitionQueue queue
@@ -177,8 +178,7 @@ cdef class BatchCore(AppendCore):
                     continue
                 batch = self._seal(queue)
             except Exception as error:
-                self.on_unsendable(queue, queue.waiting[0], error)
-                more.append(queue)
+                unsendable.append((queue, queue.waiting[0], error))
                 continue
             if parts and size + batch.size > self._max_request_size:
                 queue.listed = True
@@ -192,7 +192,7 @@ cdef class BatchCore(AppendCore):
             if not queue.listed and self._sendable(queue, now):
                 queue.listed = True
                 ready.append(queue)
-        return parts
+        return parts, unsendable
 
     def sendable(self, PartitionQueue queue not None, double now):
         return self._sendable(queue, now)
@@ -296,6 +296,8 @@ cdef class BatchCore(AppendCore):
         if queue.waiting:
             self._on_ready(queue)
 
+    go_on = _Twin.go_on
+
     def acknowledge(
         self, PartitionQueue queue not None, ProducerBatch batch not None, int64_t base_offset,
         int64_t log_append_time, int64_t log_start_offset, list woken=None,
@@ -314,9 +316,11 @@ cdef class BatchCore(AppendCore):
         if buffer is not None:
             self.pool.give(buffer)
 
-    # Hooks for the subclass
+    # Rare cases
 
     leave_sticky = _Twin.leave_sticky
     compress_elsewhere = _Twin.compress_elsewhere
-    on_unsendable = _Twin.on_unsendable
+    _on_compressed = _Twin._on_compressed
+    put_back = _Twin.put_back
     settle_piece = _Twin.settle_piece
+    _settle_piece = _Twin._settle_piece

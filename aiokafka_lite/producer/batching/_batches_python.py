@@ -1,17 +1,18 @@
 """Code that runs once per batch, from its first record to its outcome: the readable specification.
 
 `BatchCore` opens batches, decides which partitions may send one, hands them out in order, and
-resolves those the broker stored. Rare events (splits, failures, compression in a thread) are left
-to `accumulator.Accumulator`, which subclasses this. Without a native twin, a small batch would
-cost more than its records.
+resolves those the broker stored. Without a native twin, a small batch would cost more than its
+records. `accumulator.Accumulator` extends it with what callers do between batches.
 """
 
 import asyncio
 import math
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
+from aiokafka_lite._threads import codec_threads
 from aiokafka_lite.errors import MessageSizeTooLargeError
 from aiokafka_lite.producer.batching._accumulator_python import (
     AppendCore,
@@ -20,7 +21,8 @@ from aiokafka_lite.producer.batching._accumulator_python import (
 )
 from aiokafka_lite.producer.batching._ack_python import Ack, ProducerBatch
 from aiokafka_lite.producer.batching.buffer_memory import MemoryPool
-from aiokafka_lite.producer.idempotence import ProducerIdentity, Sequences
+from aiokafka_lite.producer.batching.sticky_partitioning import stick_to_the_least_pressed
+from aiokafka_lite.producer.idempotence import LAST_SEQUENCE, ProducerIdentity, Sequences
 from aiokafka_lite.producer.producer_options import ProducerOptions
 from aiokafka_lite.record.batch import BatchBuilder, record_size_upper_bound
 from aiokafka_lite.record.compression import Compression
@@ -28,6 +30,9 @@ from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["HEADER_SIZE", "BatchCore"]
 
+COMPRESS_ELSEWHERE_FROM: Final = 64 * 1024
+"""Bytes from which a batch is compressed outside the event loop's thread. For a smaller one, the
+handover would cost about as much as the compression."""
 HEADER_SIZE: Final = 61  # of a v2 batch; also more than a v0/v1 message adds
 
 
@@ -209,15 +214,23 @@ class BatchCore(AppendCore):
 
     def collect(
         self, ready: "deque[PartitionQueue]", now: float
-    ) -> list[tuple[PartitionQueue, ProducerBatch]]:
+    ) -> tuple[
+        list[tuple[PartitionQueue, ProducerBatch]],
+        list[tuple[PartitionQueue, ProducerBatch, BaseException]],
+    ]:
         """Take one batch of every ready partition, as many as fit into a request.
 
         Args:
             ready: Partitions that may have something to send, each `listed`. Those that have
                 more batches, or whose batch did not fit, stay in it.
             now: Loop time.
+
+        Returns:
+            The batches, in flight now; and those that cannot be serialized, which still wait, each
+            with its error. The caller fails the latter.
         """
         parts: list[tuple[PartitionQueue, ProducerBatch]] = []
+        unsendable: list[tuple[PartitionQueue, ProducerBatch, BaseException]] = []
         more: list[PartitionQueue] = []
         size = 0
         compressed = self._options.compression is not Compression.NONE
@@ -231,8 +244,7 @@ class BatchCore(AppendCore):
                     continue
                 batch = self.seal(queue)
             except Exception as error:  # of a codec's library, for example: only this batch fails
-                self.on_unsendable(queue, queue.waiting[0], error)
-                more.append(queue)
+                unsendable.append((queue, queue.waiting[0], error))
                 continue
             if parts and size + batch.size > self._options.max_request_size:
                 queue.listed = True
@@ -246,7 +258,7 @@ class BatchCore(AppendCore):
             if not queue.listed and self.sendable(queue, now):
                 queue.listed = True
                 ready.append(queue)
-        return parts
+        return parts, unsendable
 
     def sendable(self, queue: PartitionQueue, now: float) -> bool:
         """True if the first waiting batch of a partition may be sent now."""
@@ -334,6 +346,10 @@ class BatchCore(AppendCore):
             queue.sequences.on_stored(batch.producer, batch.base_sequence)
         if not batch.done:
             self.acknowledge(queue, batch, base_offset, log_append_time, log_start_offset, woken)
+        self.go_on(queue)
+
+    def go_on(self, queue: PartitionQueue) -> None:
+        """The next batch of a partition may be sent now, if it has one."""
         if queue.waiting:
             self._on_ready(queue)
 
@@ -360,21 +376,66 @@ class BatchCore(AppendCore):
         if buffer is not None:
             self.pool.give(buffer)
 
-    # Hooks for the subclass
+    # Rare cases, which the native twin borrows
 
     def leave_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
         """Stick to another partition and return it."""
-        raise NotImplementedError
+        options = self._options
+        topic_queues.produced = 0
+        if not options.adaptive:
+            return topic_queues.move_on()
+        return stick_to_the_least_pressed(
+            topic_queues, self.loop.time(), options.availability_timeout
+        )
 
     def compress_elsewhere(self, queue: PartitionQueue) -> bool:
-        """Compress the first waiting batch in a thread if it is large; True if that was begun."""
-        raise NotImplementedError
+        """Compress the first waiting batch in a thread if it is large; True if that was begun.
 
-    def on_unsendable(
-        self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException
+        The batch is closed, and not sendable until the thread is done. If it is resolved meanwhile
+        (it is overdue, or the producer stops), its buffer may be reused while the thread reads it:
+        the result is discarded.
+        """
+        batch = queue.waiting[0]
+        options = self._options
+        if (
+            options.compression is Compression.NONE
+            or batch.payload is not None
+            or batch.last_error is not None
+            or batch.builder.size < COMPRESS_ELSEWHERE_FROM
+        ):
+            return False
+        if batch is queue.open:
+            self.cut_short(queue, batch)
+        batch.compressing = True
+        work = codec_threads.run(
+            self.loop, batch.builder.seal, options.compression, options.compression_level
+        )
+        work.add_done_callback(partial(self._on_compressed, queue, batch))
+        return True
+
+    def _on_compressed(
+        self, queue: PartitionQueue, batch: ProducerBatch, work: "asyncio.Future[Any]"
     ) -> None:
-        """The first waiting batch cannot be serialized."""
-        raise NotImplementedError
+        batch.compressing = False
+        error = asyncio.CancelledError() if work.cancelled() else work.exception()
+        if batch.done:
+            return
+        if error is not None:
+            batch.last_error = error  # sealing it in this thread raises the same, or succeeds
+        else:
+            batch.payload = work.result()
+            batch.size = len(batch.payload)
+        self._on_ready(queue)
+
+    def put_back(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Queue a batch again, before all batches that were sent or begun after it."""
+        self.hold(queue)
+        place = 0
+        for other in queue.waiting:
+            if other.created > batch.created or not other.attempts:
+                break
+            place += 1
+        queue.waiting.insert(place, batch)
 
     def settle_piece(
         self,
@@ -385,4 +446,23 @@ class BatchCore(AppendCore):
         log_start_offset: int,
     ) -> None:
         """The broker stored a piece of a batch."""
-        raise NotImplementedError
+        sequence = (batch.base_sequence + batch.count) & LAST_SEQUENCE
+        self._settle_piece(queue, batch, sequence, base_offset, log_append_time, log_start_offset)
+
+    def _settle_piece(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        next_sequence: int,
+        base_offset: int,
+        log_append_time: int,
+        log_start_offset: int,
+        error: BaseException | None = None,
+    ) -> None:
+        buffer = batch.buffer
+        if batch.settle_piece(base_offset, log_append_time, log_start_offset, error):
+            if batch.producer is not None:
+                batch.base_sequence = next_sequence
+            self.put_back(queue, batch)
+        elif buffer is not None:
+            self.pool.give(buffer)

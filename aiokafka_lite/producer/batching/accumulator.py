@@ -2,8 +2,8 @@
 
 `AppendCore` runs for every record, `BatchCore` for every batch; both are native or a Python twin,
 chosen here. `Accumulator` is Python over either and does the rest: it releases batches that have
-lingered, takes back batches to retry, splits batches that are too large, and fails batches that
-are not sent. Callers pass the time (seconds of the loop's clock).
+lingered, splits batches that are too large, fails batches that are not sent, and adopts topics.
+Callers pass the time (seconds of the loop's clock).
 
 Non-obvious:
 - The open batch of a partition is the last of its queue. It stays open, and grows, until the
@@ -19,21 +19,17 @@ import asyncio
 import copy
 import random
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from aiokafka_lite._build import pick
-from aiokafka_lite._threads import codec_threads
 from aiokafka_lite.cluster.metadata import NO_LEADER, Partition
 from aiokafka_lite.errors import IllegalOperation
 from aiokafka_lite.producer.batching.buffer_memory import MemoryPool
 from aiokafka_lite.producer.batching.split import pieces
-from aiokafka_lite.producer.batching.sticky_partitioning import stick_to_the_least_pressed
-from aiokafka_lite.producer.idempotence import LAST_SEQUENCE, ProducerIdentity
+from aiokafka_lite.producer.idempotence import ProducerIdentity
 from aiokafka_lite.producer.producer_options import ProducerOptions
 from aiokafka_lite.record.batch import BatchBuilder
-from aiokafka_lite.record.compression import Compression
 
 if TYPE_CHECKING:
     from aiokafka_lite.producer.batching._accumulator_python import (
@@ -63,10 +59,6 @@ else:
 
 __all__ = ["Accumulator", "Ack", "Blocked", "PartitionQueue", "ProducerBatch", "TopicQueues"]
 
-COMPRESS_ELSEWHERE_FROM: Final = 64 * 1024
-"""Bytes from which a batch is compressed outside the event loop's thread. For a smaller one, the
-handover would cost about as much as the compression."""
-
 
 class Accumulator(BatchCore):
     """The queues of all partitions of one producer.
@@ -80,8 +72,6 @@ class Accumulator(BatchCore):
         on_opened: Likewise for a batch that was just begun; the call may send it.
         on_lingering: Called with the loop time at which the first lingering batch is due.
         on_held: Called when a queue holds a batch and `watched` was False; it is True by then.
-        on_unsendable: Called with a queue, its first waiting batch, and the error that keeps the
-            batch from being serialized.
     """
 
     def __init__(
@@ -94,14 +84,12 @@ class Accumulator(BatchCore):
         on_opened: Callable[[PartitionQueue], None],
         on_lingering: Callable[[float], None],
         on_held: Callable[[], None],
-        on_unsendable: Callable[[PartitionQueue, ProducerBatch, BaseException], None],
     ) -> None:
         super().__init__(loop, options, pool, identity, on_ready, on_opened, on_lingering, on_held)
         self.whole: set[ProducerBatch] = set()
         """Batches of `send_batch`: one ack stands for all their records, so they are not split."""
         self.transaction = 0
         """Counts the transactions begun: a record for one transaction is not sent in another."""
-        self._on_unsendable = on_unsendable
         self._topic_ids: dict[str, UUID] = {}  # of the known topics, if the broker returned one
 
     # Records in
@@ -179,17 +167,6 @@ class Accumulator(BatchCore):
         self._on_ready(queue)
         return batch.ack(0, builder.first_timestamp)
 
-    # Partitions
-
-    def leave_sticky(self, topic_queues: TopicQueues) -> PartitionQueue:
-        options = self._options
-        topic_queues.produced = 0
-        if not options.adaptive:
-            return topic_queues.move_on()
-        return stick_to_the_least_pressed(
-            topic_queues, self.loop.time(), options.availability_timeout
-        )
-
     # Time
 
     def on_lingered(self, now: float) -> float | None:
@@ -212,6 +189,11 @@ class Accumulator(BatchCore):
             if queue.open is batch:
                 batch.due = True
                 self._on_ready(queue)
+
+    def go_on_everywhere(self) -> None:
+        """Batches may be sent that could not before: see `go_on`."""
+        for queue in list(self.active):
+            self.go_on(queue)
 
     def unresolved(self) -> Iterator[ProducerBatch]:
         """Return all batches without an outcome."""
@@ -249,74 +231,7 @@ class Accumulator(BatchCore):
                         late.append((queue, batch))
         return late
 
-    # Batches out
-
-    def compress_elsewhere(self, queue: PartitionQueue) -> bool:
-        """Compress the first waiting batch in a thread if it is large; True if that was begun.
-
-        The batch is closed, and not sendable until the thread is done. If it is resolved meanwhile
-        (it is overdue, or the producer stops), its buffer may be reused while the thread reads it:
-        the result is discarded.
-        """
-        batch = queue.waiting[0]
-        options = self._options
-        if (
-            options.compression is Compression.NONE
-            or batch.payload is not None
-            or batch.last_error is not None
-            or batch.builder.size < COMPRESS_ELSEWHERE_FROM
-        ):
-            return False
-        if batch is queue.open:
-            self.cut_short(queue, batch)
-        batch.compressing = True
-        work = codec_threads.run(
-            self.loop, batch.builder.seal, options.compression, options.compression_level
-        )
-        work.add_done_callback(partial(self._on_compressed, queue, batch))
-        return True
-
-    def _on_compressed(
-        self, queue: PartitionQueue, batch: ProducerBatch, work: "asyncio.Future[Any]"
-    ) -> None:
-        batch.compressing = False
-        error = asyncio.CancelledError() if work.cancelled() else work.exception()
-        if batch.done:
-            return
-        if error is not None:
-            batch.last_error = error  # sealing it in this thread raises the same, or succeeds
-        else:
-            batch.payload = work.result()
-            batch.size = len(batch.payload)
-        self._on_ready(queue)
-
-    def put_back(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Queue a batch again, before all batches that were sent or begun after it."""
-        self.hold(queue)
-        place = 0
-        for other in queue.waiting:
-            if other.created > batch.created or not other.attempts:
-                break
-            place += 1
-        queue.waiting.insert(place, batch)
-
     # Outcomes
-
-    def on_unsendable(
-        self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException
-    ) -> None:
-        self._on_unsendable(queue, batch, error)
-
-    def settle_piece(
-        self,
-        queue: PartitionQueue,
-        batch: ProducerBatch,
-        base_offset: int,
-        log_append_time: int,
-        log_start_offset: int,
-    ) -> None:
-        sequence = (batch.base_sequence + batch.count) & LAST_SEQUENCE
-        self._settle_piece(queue, batch, sequence, base_offset, log_append_time, log_start_offset)
 
     def confirm_sent(self, batch: ProducerBatch) -> None:
         """Resolve a batch that was written with acks=0, and free its memory."""
@@ -327,24 +242,6 @@ class Accumulator(BatchCore):
     def fail_piece(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
         """Fail the current piece for good; the next piece takes its place and its number."""
         self._settle_piece(queue, batch, batch.base_sequence, -1, -1, -1, error)
-
-    def _settle_piece(
-        self,
-        queue: PartitionQueue,
-        batch: ProducerBatch,
-        next_sequence: int,
-        base_offset: int,
-        log_append_time: int,
-        log_start_offset: int,
-        error: BaseException | None = None,
-    ) -> None:
-        buffer = batch.buffer
-        if batch.settle_piece(base_offset, log_append_time, log_start_offset, error):
-            if batch.producer is not None:
-                batch.base_sequence = next_sequence
-            self.put_back(queue, batch)
-        else:
-            self._recycle(buffer)
 
     def split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Split a batch that is too large for the broker into pieces of half its size (KIP-126).

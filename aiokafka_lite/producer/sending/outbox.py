@@ -26,12 +26,11 @@ Non-obvious:
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -42,43 +41,19 @@ from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.producer.batching.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.producer_metrics import ProducerMetrics
 from aiokafka_lite.producer.producer_options import ProducerOptions
-from aiokafka_lite.producer.sending.produce_codec import FIRST_VERSION, AllStored, Place
+from aiokafka_lite.producer.sending.outcomes import Outcomes
+from aiokafka_lite.producer.sending.produce_codec import FIRST_VERSION, AllStored
 from aiokafka_lite.producer.sending.produce_request import Part, Requests
 from aiokafka_lite.protocol.framing import RequestInPieces
-from aiokafka_lite.protocol.messages.produce import (
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-)
+from aiokafka_lite.protocol.messages.produce import ProduceRequest, ProduceResponse
 
-__all__ = ["Outbox", "Returns"]
+__all__ = ["Outbox", "Owner"]
 
 log = logging.getLogger(__name__)
 
 
-class Returns(Protocol):
-    """Receives the outcome of the batches of a request."""
-
-    def on_answer(
-        self,
-        queue: PartitionQueue,
-        batch: ProducerBatch,
-        answer: PartitionProduceResponse,
-        woken: list[ProducerBatch],
-        leader: Node | None = None,
-    ) -> None:
-        """The broker answered for the batch.
-
-        Args:
-            woken: The batch is appended to it if it is stored and has waiters to wake.
-            leader: The new leader's address, if the broker returned one.
-        """
-
-    def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """With acks=0: the batch was written to the socket."""
-
-    def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
-        """The batch got no answer."""
+class Owner(Protocol):
+    """Creates the outboxes, and decides what a broker without a connection means for them."""
 
     def on_unreachable(self, outbox: "Outbox", error: KafkaError) -> None:
         """There is no connection to the broker."""
@@ -96,8 +71,9 @@ class Outbox:
         accumulator: Provides the batches.
         options: The producer's options.
         name: The producer's name, for log lines.
-        returns: Receives the batches' outcomes.
+        outcomes: Decides what becomes of the batches.
         metrics: The producer's metrics.
+        owner: Learns when the broker cannot be reached.
     """
 
     def __init__(
@@ -107,8 +83,9 @@ class Outbox:
         accumulator: Accumulator,
         options: ProducerOptions,
         name: str,
-        returns: Returns,
+        outcomes: Outcomes,
         metrics: ProducerMetrics,
+        owner: Owner,
     ) -> None:
         self.node_id = node_id
         self.ready: deque[PartitionQueue] = deque()
@@ -118,8 +95,9 @@ class Outbox:
         self._accumulator = accumulator
         self._options = options
         self._name = name
-        self._returns = returns
+        self._outcomes = outcomes
         self._metrics = metrics
+        self._owner = owner
         self.loop = accumulator.loop
         self._requests = Requests(node_id, cluster, options, accumulator.identity)
         self._timeout = options.request_timeout
@@ -227,7 +205,7 @@ class Outbox:
                     await connection.drain()
             except KafkaError as error:
                 self.trouble = error
-                self._returns.on_unreachable(self, error)
+                self._owner.on_unreachable(self, error)
                 if not isinstance(error, KafkaConnectionError):
                     # The attempt may have failed at once, for example because the broker is no
                     # longer in the metadata. The next refresh then moves its partitions.
@@ -261,7 +239,9 @@ class Outbox:
         """Send all that may be sent now."""
         now = self.loop.time()
         while self.ready and self.in_flight < self._max_in_flight:
-            parts = self._accumulator.collect(self.ready, now)
+            parts, unsendable = self._accumulator.collect(self.ready, now)
+            for queue, batch, error in unsendable:
+                self._outcomes.on_unsendable(queue, batch, error)
             if parts:
                 self._post(connection, parts, now)
 
@@ -270,15 +250,15 @@ class Outbox:
         try:
             version = self._requests.version_for(connection)
         except UnsupportedVersionError as error:
-            self._fail(parts, error)
+            self._outcomes.on_failed(parts, error)
             return
         request: RequestInPieces | ProduceRequest
         if version >= FIRST_VERSION:
             version, request = self._requests.make(version, parts)
         else:
             request, parts, refused = self._requests.make_old(version, parts)
-            for (queue, batch), why in refused:
-                self._returns.on_error(queue, batch, why)
+            for part, why in refused:
+                self._outcomes.on_failed([part], why)
             if not parts:
                 return
         connection.send_for(
@@ -304,12 +284,8 @@ class Outbox:
         woken: list[ProducerBatch] = []
         now = self.loop.time()
         try:
-            if isinstance(response, tuple):
-                throttle_ms, stored = response
-                self._stored(parts, stored, woken)
-            else:
-                throttle_ms = response.throttle_time_ms
-                self._answered(parts, response, woken)
+            throttle_ms = response[0] if isinstance(response, tuple) else response.throttle_time_ms
+            self._outcomes.on_response(self.node_id, parts, response, woken)
             self._metrics.on_response(now - sent_at, throttle_ms / 1000, now)
             if throttle_ms > 0:
                 self._pause(throttle_ms / 1000)
@@ -321,7 +297,7 @@ class Outbox:
 
     def on_mistake(self, error: BaseException) -> None:
         """Report a bug: nothing can be sent any more."""
-        self._returns.on_mistake(self, error)
+        self._owner.on_mistake(self, error)
 
     def on_failure(self, parts: Sequence[Part], error: BaseException) -> None:
         """A request failed and will not be answered."""
@@ -330,30 +306,14 @@ class Outbox:
             error = KafkaProtocolError(
                 f"the Produce response of broker {self.node_id} cannot be decoded: {error!r}"
             )
-        self._fail(parts, error)
+        self._outcomes.on_failed(parts, error)
         self.wake()
 
     def on_written(self, parts: Sequence[Part]) -> None:
         """A request without an answer was written to the socket."""
         self.in_flight -= 1
-        for queue, batch in parts:
-            self._returns.on_written(queue, batch)
+        self._outcomes.on_written(parts)
         self.wake()
-
-    def _stored(
-        self,
-        parts: Sequence[Part],
-        stored: Mapping[tuple[str, int], Place],
-        woken: list[ProducerBatch],
-    ) -> None:
-        """The broker stored every batch in its response."""
-        store = self._accumulator.store
-        for queue, batch in parts:
-            place = stored.get(queue.topic_partition)
-            if place is None:
-                self._left_out(queue, batch)
-            else:
-                store(queue, batch, *place, woken)
 
     def _wake_all(self, woken: Sequence[ProducerBatch]) -> None:
         """Wake the waiters of these batches, as an iteration of the loop would."""
@@ -363,37 +323,6 @@ class Outbox:
             except (SystemExit, KeyboardInterrupt) as error:
                 # It stops the loop, but not here, where the connection is processing frames.
                 self.loop.call_soon(_raise, error)
-
-    def _left_out(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        topic, partition = queue.topic_partition
-        missing = KafkaProtocolError(
-            f"the Produce response of broker {self.node_id} does not contain {topic}-{partition}"
-        )
-        self._returns.on_error(queue, batch, missing)
-
-    def _answered(
-        self, parts: Sequence[Part], response: ProduceResponse, woken: list[ProducerBatch]
-    ) -> None:
-        answers = {
-            (topic.name, answer.index): answer
-            for topic in response.responses
-            for answer in topic.partition_responses
-        }
-        nodes = {
-            each.node_id: Node(each.node_id, each.host, each.port, each.rack)
-            for each in response.node_endpoints
-        }
-        for queue, batch in parts:
-            answer = answers.get(queue.topic_partition)
-            if answer is None:
-                self._left_out(queue, batch)
-            else:
-                leader = nodes.get(answer.current_leader.leader_id)
-                self._returns.on_answer(queue, batch, answer, woken, leader)
-
-    def _fail(self, parts: Sequence[Part], error: KafkaError) -> None:
-        for queue, batch in parts:
-            self._returns.on_error(queue, batch, error)
 
     def _pause(self, seconds: float) -> None:
         """Send nothing for a while: the broker throttles this client (KIP-219)."""

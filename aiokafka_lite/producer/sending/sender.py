@@ -1,14 +1,12 @@
-"""The sender: assigns each partition's batches to a broker, and decides their outcome.
+"""The sender: assigns each partition's batches to the broker that leads it, and keeps the time.
 
-It owns an outbox per broker (each with one task), the timers, and the producer id. It never refers
-to the public producer, so a dropped producer can be collected.
+It owns an outbox per broker (each with one task) and the timers. `Outcomes` decides what becomes of
+the batches. Neither refers to the public producer, so a dropped producer can be collected.
 
 Non-obvious:
 - A partition moves to another broker's outbox only while nothing of it is in flight, so that its
   batches cannot be reordered between two brokers. Its leader is looked up again when one of its
   batches becomes ready under new metadata; a refresh moves only partitions that hold batches.
-- A batch to retry goes back to the front of its partition, which then sends nothing for the
-  backoff; other partitions are not affected.
 - A batch that becomes overdue while its request is in flight fails at once, as possibly stored.
   It stays in flight, for its partition's order, until the request is answered.
 - One timer looks for overdue batches while the accumulator holds any, whatever they wait for: a
@@ -23,25 +21,21 @@ from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.metadata import LeaderHint, Metadata, Node
+from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.errors import (
     KafkaError,
     KafkaProtocolError,
-    KafkaTimeoutError,
-    MessageSizeTooLargeError,
     ProducerClosed,
-    for_code,
 )
-from aiokafka_lite.producer.batching.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from aiokafka_lite.producer.batching.accumulator import Accumulator, PartitionQueue
 from aiokafka_lite.producer.batching.buffer_memory import MemoryPool
 from aiokafka_lite.producer.idempotence import ProducerIdentity
 from aiokafka_lite.producer.obstacles import Obstacle, why_memory_is_short
-from aiokafka_lite.producer.produce_errors import Reaction, delivery_timed_out, explain, reaction
+from aiokafka_lite.producer.produce_errors import delivery_timed_out
 from aiokafka_lite.producer.producer_metrics import ProducerMetrics
 from aiokafka_lite.producer.producer_options import ProducerOptions
 from aiokafka_lite.producer.sending.outbox import Outbox
-from aiokafka_lite.producer.sending.producer_id_source import IdSource
-from aiokafka_lite.protocol.messages.produce import PartitionProduceResponse
+from aiokafka_lite.producer.sending.outcomes import Outcomes
 
 __all__ = ["Sender"]
 
@@ -49,7 +43,6 @@ log = logging.getLogger(__name__)
 
 _SWEEP: Final = 1.0  # seconds; the maximum delay of a delivery timeout
 _EXPLAIN_EVERY: Final = 0.1  # seconds; the maximum age of an explanation of short memory
-_LOG_EVERY: Final = 1.0  # seconds between two lines about failed batches
 
 
 class Sender:
@@ -94,28 +87,34 @@ class Sender:
             self._on_opened,
             self._on_lingering,
             self._arm_sweep,
-            self._fail,
         )
         self._outboxes: dict[int, Outbox] = {}
         self._running: list[asyncio.Task[None]] = []  # every task ever started: a few
         self._tasks = TaskOwner(name, self._on_task_error, loop)
-        self._ids = IdSource(
-            cluster, self._identity, options, name, self._tasks, self._on_settled, self._refuse
-        )
+        self._outcomes = self._make_outcomes()
         self._linger_timer: asyncio.TimerHandle | None = None
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._changes = 1  # number of metadata changes
         self._used: set[str] = set()  # topics in use, which the next sweep passes to the cluster
-        self._unlogged = 0  # failed batches since the last line about them
-        self._next_log = 0.0  # loop time
         self._why_short = ""
         self._explain_again_at = 0.0  # loop time
         self.closed = False
 
+    def _make_outcomes(self) -> Outcomes:
+        return Outcomes(
+            self._cluster,
+            self.accumulator,
+            self._options,
+            self._identity,
+            self.metrics,
+            self._tasks,
+            self._name,
+        )
+
     def start(self) -> None:
         """Follow the cluster's metadata; request a producer id, if one is wanted."""
         self._cluster.add_listener(self._on_metadata)
-        self._ids.want()
+        self._outcomes.ids.want()
 
     def metric_values(self) -> dict[str, float | None]:
         """Return the producer's current metrics, under Kafka's names."""
@@ -188,16 +187,11 @@ class Sender:
         for timer in (self._linger_timer, self._sweep_timer):
             if timer is not None:
                 timer.cancel()
-        for queue in list(self.accumulator.active):
-            for batch in (*queue.in_flight, *queue.waiting):
-                if not batch.done:
-                    self._fail(queue, batch, closed)
-        if self._unlogged:
-            self._log_lost(closed)
+        self._outcomes.close(closed)
         if not self._loop.is_closed():
             for task in self._running:
                 task.cancel()
-            self._ids.cancel()
+            self._outcomes.ids.cancel()
 
     # Where batches go
 
@@ -249,8 +243,9 @@ class Sender:
             self.accumulator,
             self._options,
             self._name,
-            self,
+            self._outcomes,
             self.metrics,
+            self,
         )
         self._outboxes[node_id] = outbox
         self._running.append(self._tasks.spawn(outbox.run(), f"send to broker {node_id}"))
@@ -280,135 +275,8 @@ class Sender:
         """Fail a topic's waiting batches; those in flight get their own answers."""
         for queue in self.accumulator.topics[name].queues:
             for batch in list(queue.waiting):
-                self._fail(queue, batch, error)
+                self._outcomes.fail(queue, batch, error)
         self.accumulator.forget(name)
-
-    # Outcomes
-
-    def on_answer(
-        self,
-        queue: PartitionQueue,
-        batch: ProducerBatch,
-        answer: PartitionProduceResponse,
-        woken: list[ProducerBatch],
-        leader: Node | None = None,
-    ) -> None:
-        """The broker answered for a batch; `leader` is the new leader's address, if it was sent."""
-        if answer.error_code:
-            self._on_code(queue, batch, answer, leader)
-        else:
-            self.accumulator.store(
-                queue,
-                batch,
-                answer.base_offset,
-                answer.log_append_time_ms,
-                answer.log_start_offset,
-                woken,
-            )
-
-    def on_written(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """A batch that expects no answer was written to the socket."""
-        self.accumulator.land(queue, batch)
-        if not batch.done:
-            self.accumulator.confirm_sent(batch)
-        self._go_on(queue)
-
-    def _on_code(
-        self,
-        queue: PartitionQueue,
-        batch: ProducerBatch,
-        answer: PartitionProduceResponse,
-        leader: Node | None,
-    ) -> None:
-        error = for_code(answer.error_code)(answer.error_message or "")
-        hint = answer.current_leader
-        if hint.leader_id >= 0:
-            topic, partition = queue.topic_partition
-            moved = LeaderHint(topic, partition, hint.leader_id, hint.leader_epoch, leader)
-            self._cluster.apply_leader_hints([moved])
-        self.on_error(queue, batch, error)
-
-    def on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
-        """A batch failed with an error, or got no answer."""
-        accumulator = self.accumulator
-        # All batches sent before it have an outcome: none is in flight or put back. (Those sent
-        # after it may have been put back, too.)
-        oldest = queue.in_flight[0] is batch and not (
-            queue.waiting and queue.waiting[0].created < batch.created
-        )
-        accumulator.land(queue, batch)
-        if self.closed:
-            return
-        if error.invalid_metadata:
-            self._cluster.request_update()
-        if not batch.done:
-            batch.may_be_stored = batch.may_be_stored or error.ambiguous
-            sequences = queue.sequences
-            self._judge(
-                queue,
-                batch,
-                error,
-                reaction(
-                    error,
-                    numbered=batch.producer is not None,
-                    oldest=oldest,
-                    fresh=sequences is not None and batch.producer == sequences.stamp,
-                    count=1 if batch in accumulator.whole else batch.count,
-                ),
-            )
-        self._go_on(queue)
-
-    def _judge(
-        self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, what: Reaction
-    ) -> None:
-        if what is Reaction.STORED:
-            queue.sequences.on_stored(batch.producer, batch.base_sequence)
-            self.accumulator.acknowledge(queue, batch, -1, -1, -1)
-            return
-        if what is Reaction.SPLIT:
-            log.debug("%s splits a batch to %s-%d: %s", self._name, *queue.topic_partition, error)
-            self.metrics.on_split(self._loop.time())
-            self.accumulator.split(queue, batch)
-            return
-        if what is Reaction.FAIL or what is Reaction.FATAL:
-            self._fail(queue, batch, error)
-            if what is Reaction.FATAL:
-                self._refuse(error)
-            return
-        failures = batch.attempts
-        if what is Reaction.RENUMBER:
-            queue.sequences.on_refused()
-            failures -= 1  # the broker is healthy: retry at once the first time
-        elif what is Reaction.RENEW:
-            queue.sequences.broken = True
-            self._identity.renew()
-        self._ids.want()
-        log.debug("%s retries a batch to %s-%d: %s", self._name, *queue.topic_partition, error)
-        batch.last_error = error
-        self.accumulator.put_back(queue, batch)
-        pause = self._pause(error, failures)
-        if pause:
-            queue.muted_until = max(queue.muted_until, self._loop.time() + pause)
-            self._loop.call_at(queue.muted_until, self._on_unmuted, queue, queue.muted_until)
-
-    def _pause(self, error: KafkaError, failures: int) -> float:
-        """Return the seconds until a batch is retried."""
-        return self._options.retry_backoff.delay(failures)
-
-    def _on_unmuted(self, queue: PartitionQueue, until: float) -> None:
-        """A partition's backoff is over.
-
-        This does not check the clock: a timer may fire early (uvloop's by half a millisecond), and
-        nothing would check again later.
-        """
-        if queue.muted_until == until:
-            queue.muted_until = 0.0
-        self._on_ready(queue)
-
-    def _go_on(self, queue: PartitionQueue) -> None:
-        """A batch of a partition landed: the next may be sent, perhaps to another broker."""
-        if queue.waiting:
-            self._on_ready(queue)
 
     def on_unreachable(self, outbox: Outbox, error: KafkaError) -> None:
         """There is no connection to a broker; its batches keep waiting, or fail."""
@@ -425,49 +293,11 @@ class Sender:
         for queue in list(outbox.ready):
             outbox.withdraw(queue)
             for batch in list(queue.waiting):
-                self._fail(queue, batch, error)
+                self._outcomes.fail(queue, batch, error)
 
     def on_mistake(self, outbox: Outbox, error: BaseException) -> None:
         """An outbox failed because of a bug."""
         self._on_task_error(f"{self._name}: send to broker {outbox.node_id}", error)
-
-    def _fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
-        """Fail a batch that will not be sent again.
-
-        Its acks raise the error. If none of them is awaited, the log reports the batch, at most
-        one line a second.
-        """
-        if isinstance(error, KafkaError) and not isinstance(error, KafkaTimeoutError):
-            error = explain(
-                error,
-                queue.topic_partition,
-                batch.size or batch.builder.size,
-                batch.count,
-                may_be_stored=batch.may_be_stored or batch in queue.in_flight,
-            )
-        awaited = batch.awaited
-        now = self._loop.time()
-        if batch.rest and isinstance(error, MessageSizeTooLargeError):
-            self.metrics.on_failed(batch.count, now)
-            self.accumulator.fail_piece(queue, batch, error)
-        else:
-            self.metrics.on_failed(batch.remaining, now)
-            self.accumulator.fail(queue, batch, error)
-        if awaited:
-            return
-        self._unlogged += 1
-        if self._loop.time() >= self._next_log and not self.closed:
-            self._log_lost(error)
-
-    def _log_lost(self, error: BaseException) -> None:
-        log.error(
-            "%s lost %d batch(es) whose acks were not awaited; last error: %s",
-            self._name,
-            self._unlogged,
-            error,
-        )
-        self._unlogged = 0
-        self._next_log = self._loop.time() + _LOG_EVERY
 
     # Time
 
@@ -532,11 +362,11 @@ class Sender:
                 last_error=batch.last_error,
                 obstacle=self._obstacle(queue),
             )
-            self._fail(queue, batch, error)
+            self._outcomes.fail(queue, batch, error)
         for queue, _ in late:
             if not (queue.waiting and queue.waiting[0].attempts):
                 queue.muted_until = 0.0  # it was the backoff of the batches that timed out
-            self._go_on(queue)
+            accumulator.go_on(queue)
 
     def _obstacle(self, queue: PartitionQueue) -> Obstacle | None:
         """Return the known reason why a partition's records cannot be sent now, or None."""
@@ -550,7 +380,9 @@ class Sender:
         if outbox.throttled:
             return Obstacle(f"broker {outbox.node_id} throttles this client: its quota is exceeded")
         if not self._identity.settled:
-            return Obstacle("the cluster has not assigned a producer id yet", self._ids.last_error)
+            return Obstacle(
+                "the cluster has not assigned a producer id yet", self._outcomes.ids.last_error
+            )
         return None
 
     def why_memory_is_short(self) -> str:
@@ -566,20 +398,6 @@ class Sender:
                 self._obstacle(queue) for queue in self.accumulator.active if queue.waiting
             )
         return self._why_short
-
-    # Producer id and fatal errors
-
-    def _on_settled(self) -> None:
-        """There is a producer id, or none is needed."""
-        for queue in list(self.accumulator.active):
-            self._go_on(queue)
-
-    def _refuse(self, error: KafkaError) -> None:
-        """Fail every record, waiting or new, with a fatal error of the producer."""
-        self.accumulator.refusal = error
-        for queue in list(self.accumulator.active):
-            for batch in list(queue.waiting):
-                self._fail(queue, batch, error)
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A sender task crashed because of a bug: stop, because nothing would be sent any more."""

@@ -20,23 +20,19 @@ from typing import Final
 
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
-    ConcurrentTransactions,
     IllegalOperation,
-    InvalidProducerEpoch,
     KafkaError,
-    NotEnoughReplicasError,
-    OutOfOrderSequenceNumber,
     ProducerClosed,
-    ProducerFenced,
 )
-from aiokafka_lite.producer.batching.accumulator import PartitionQueue, ProducerBatch
+from aiokafka_lite.producer.batching.accumulator import PartitionQueue
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
 from aiokafka_lite.producer.obstacles import Obstacle
-from aiokafka_lite.producer.produce_errors import Reaction, left_behind
+from aiokafka_lite.producer.produce_errors import left_behind
 from aiokafka_lite.producer.producer_options import ProducerOptions
+from aiokafka_lite.producer.sending.outcomes import Outcomes
 from aiokafka_lite.producer.sending.sender import Sender
+from aiokafka_lite.producer.sending.transactional_outcomes import TransactionalOutcomes
 from aiokafka_lite.producer.transactions.transaction_driver import TransactionDriver
-from aiokafka_lite.producer.transactions.transaction_machine import soon
 from aiokafka_lite.producer.transactions.transaction_states import TransactionState
 
 __all__ = ["TransactionalSender"]
@@ -44,10 +40,6 @@ __all__ = ["TransactionalSender"]
 log = logging.getLogger(__name__)
 
 _S = TransactionState
-
-_SHORT_LIVED: Final = (ConcurrentTransactions, NotEnoughReplicasError, OutOfOrderSequenceNumber)
-"""Errors that brokers return while the previous transaction is still being ended: the first or the
-second, by the version of the request. Batches behind a batch refused this way get the third."""
 
 _OUTSIDE: Final = {
     state: IllegalOperation(
@@ -82,23 +74,36 @@ class TransactionalSender(Sender):
         transactional_id: str,
         timeout_ms: int,
     ) -> None:
-        identity = TransactionalIdentity()
+        self._stamped_by = identity = TransactionalIdentity()
+        self._transactional_id = transactional_id
+        self._timeout_ms = timeout_ms
         super().__init__(cluster, options, name, loop, identity)
-        self._stamped_by = identity
         self._touched: set[PartitionQueue] = set()  # written under `_stamp`
         self._stamp = identity.stamp
         self._watched = 0  # number of the transaction whose first batch is being watched
         self._closing = False
+
+    def _make_outcomes(self) -> Outcomes:
         self.transactions = TransactionDriver(
-            cluster,
-            transactional_id,
-            timeout_ms,
-            options,
-            identity,
+            self._cluster,
+            self._transactional_id,
+            self._timeout_ms,
+            self._options,
+            self._stamped_by,
             self,
             self._tasks,
-            loop,
+            self._loop,
             self._on_task_error,
+        )
+        return TransactionalOutcomes(
+            self._cluster,
+            self.accumulator,
+            self._options,
+            self._stamped_by,
+            self.metrics,
+            self._tasks,
+            self._name,
+            self.transactions,
         )
 
     def start(self) -> None:
@@ -164,8 +169,7 @@ class TransactionalSender(Sender):
         return super()._obstacle(queue)
 
     def on_added(self) -> None:
-        for queue in list(self.accumulator.active):
-            self._go_on(queue)
+        self.accumulator.go_on_everywhere()
 
     # Called by the driver
 
@@ -238,41 +242,3 @@ class TransactionalSender(Sender):
         for outbox in self._outboxes.values():
             for queue in list(outbox.ready):
                 outbox.withdraw(queue)
-
-    # Outcomes
-
-    def _judge(
-        self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, what: Reaction
-    ) -> None:
-        machine = self.transactions.machine
-        if what is Reaction.RENUMBER or what is Reaction.RENEW:
-            what = Reaction.FAIL  # only the coordinator assigns new epochs, between transactions
-        elif what is Reaction.RETRY and machine.state is _S.FATAL_ERROR and machine.error:
-            what, error = Reaction.FAIL, machine.error
-        if isinstance(error, InvalidProducerEpoch) and what is Reaction.FAIL:
-            fenced = ProducerFenced(
-                "another producer took over the transactional id, or the transaction timed out"
-            )
-            fenced.__cause__ = error
-            super()._fail(queue, batch, fenced)
-            self.transactions.on_batch_failed(error, numbered=True)
-        else:
-            super()._judge(queue, batch, error, what)
-
-    def _pause(self, error: KafkaError, failures: int) -> float:
-        pause = super()._pause(error, failures)
-        if self._stamped_by.implicit and isinstance(error, _SHORT_LIVED):
-            pause = min(pause, soon(failures))
-        return pause
-
-    def _fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
-        if batch.done:
-            return  # the failure of another batch has failed it
-        numbered = batch.producer is not None
-        super()._fail(queue, batch, error)
-        if not self.closed:
-            if not isinstance(error, KafkaError):
-                wrapped = KafkaError(f"a batch could not be serialized: {error!r}")
-                wrapped.__cause__ = error
-                error = wrapped
-            self.transactions.on_batch_failed(error, numbered=numbered)

@@ -48,7 +48,6 @@ class Bench:
         self.ready: list[Any] = []
         self.lingering: list[float] = []
         self.held = 0
-        self.unsendable: list[Any] = []
         self.accumulator = room["accumulator"].Accumulator(
             asyncio.get_running_loop(),
             options,
@@ -58,7 +57,6 @@ class Bench:
             self.ready.append,
             self.lingering.append,
             self._on_held,
-            lambda queue, batch, error: self.unsendable.append(batch),
         )
         topic = self.accumulator.adopt("t", {n: Partition(n, leader=0) for n in range(2)})
         self.queue, self.other = topic.queues
