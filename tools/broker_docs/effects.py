@@ -1,4 +1,4 @@
-"""Which configurations the broker's code reads: those that it names outside its tables of them."""
+"""Finds the configurations that the broker's code reads, outside of its tables of configs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TABLES = {
 
 
 def topic_configs_read() -> list[str]:
-    """Those of a topic that do something."""
+    """The topic configs that have an effect."""
     return sorted(TOPIC_SETTINGS.keys() & _names_read())
 
 
 def broker_configs_read() -> list[str]:
-    """Those of a broker that do something by themselves, not as a topic's default."""
+    """The broker configs that have an effect of their own, not as a topic's default."""
     return sorted((broker_settings().keys() - TOPIC_SETTINGS.keys()) & _names_read())
 
 

@@ -84,21 +84,21 @@ def _releases() -> Iterator[str]:
     yield ""
     rows = []
     for release, ranges in RELEASES.items():
-        told = offered(SERVED, release, {})
+        served = offered(SERVED, release, {})
         features = Features(release)
         levels = ", ".join(f"{name} {level}" for name, level in features.finalized.items())
         kraft_only = {ApiKey.DESCRIBE_QUORUM, ApiKey.UNREGISTER_BROKER}
         missing = [
             api_name(key)
             for key in ranges
-            if key not in told and (features.on_kraft or key not in kraft_only)
+            if key not in served and (features.on_kraft or key not in kraft_only)
         ]
-        rows.append((release, str(len(told)), levels or "none", ", ".join(missing) or "nothing"))
+        rows.append((release, str(len(served)), levels or "none", ", ".join(missing) or "nothing"))
     yield from _table(("release", "APIs", "finalized features", "lacks"), rows)
 
 
 def _arguments(function: object, documentation: str | None) -> Iterator[str]:
-    """The `Args` of a docstring, in its own words."""
+    """The `Args` section of a docstring as a table."""
     text = inspect.cleandoc(documentation or "")
     found = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", text, re.DOTALL | re.MULTILINE)
     if found is None:
@@ -129,8 +129,8 @@ def _configs() -> Iterator[str]:
     yield f"Topics: {', '.join(f'`{name}`' for name in topic_configs_read())}."
     yield ""
     yield (
-        f"Brokers: {', '.join(f'`{name}`' for name in broker_configs_read())}, and those that are"
-        " a topic's or a group's default."
+        f"Brokers: {', '.join(f'`{name}`' for name in broker_configs_read())}, and the defaults of"
+        " topic and group configurations."
     )
 
 
@@ -143,5 +143,5 @@ def _differences() -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """A docstring's words as Markdown, in one line."""
+    """The text of a docstring as one line of Markdown."""
     return " ".join(text.split())

@@ -1,11 +1,11 @@
-"""Real Kafka brokers for tests, benchmarks and hands: any release from 0.8.2 to 4.4, from jars.
+"""Real Kafka brokers for tests, benchmarks and manual use: any release from 0.8.2 to 4.4.
 
-`with KafkaCluster("4.4.0", nodes=3) as cluster:` starts one from Maven Central's jars on
-loopback; `python -m tools.kafka` does it in the foreground. `available` tells why no
-Kafka can be had on this machine, `open_kafka` takes the first of: the address in
-`KAFKA_BOOTSTRAP`, Docker, jars.
+`with KafkaCluster("4.4.0", nodes=3) as cluster:` starts a cluster from Maven Central's jars on
+loopback; `python -m tools.kafka` does so in the foreground. `available` returns why no Kafka is
+available on this machine. `open_kafka` uses the first of: the address in `KAFKA_BOOTSTRAP`, Docker,
+jars.
 
-The harness stands on the standard library alone, never on the package that it judges.
+The harness uses only the standard library, never the package that it tests.
 """
 
 from tools.kafka.backends import OwnCluster, RealKafka, available, open_cluster, open_kafka

@@ -1,4 +1,4 @@
-"""Where a real Kafka comes from: a given address, Docker, or jars, in this order."""
+"""The sources of a real Kafka: a given address, Docker, or jars, in this order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tools.kafka.topics import create_topic_at
 
 
 class RealKafka(Protocol):
-    """What every backend can do. What only a cluster of our own can do is in KafkaCluster."""
+    """The operations of every backend; `OwnCluster` adds those of a cluster started here."""
 
     @property
     def version(self) -> str:
-        """Kafka's release; for a given address, the newest one's is assumed."""
+        """Kafka's release; the newest is assumed for a given address."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -35,11 +35,11 @@ class RealKafka(Protocol):
         *,
         timeout: float = 30.0,
     ) -> None:
-        """Create a topic and wait until it can be used; None replicates it up to three times."""
+        """Create a topic and wait until it is usable; None: up to three replicas."""
 
 
 class OwnCluster(RealKafka, Protocol):
-    """A cluster that is ours alone, so that anything may happen to its nodes."""
+    """A cluster started by this harness, so that its nodes may be killed."""
 
     @property
     def node_ids(self) -> list[int]:
@@ -49,20 +49,20 @@ class OwnCluster(RealKafka, Protocol):
         """SIGKILL one node."""
 
     def stop(self, node_id: int) -> None:
-        """Let one node shut down in order."""
+        """Shut one node down cleanly."""
 
     def start(self, node_id: int) -> None:
-        """Start a node that was killed or stopped; wait until it answers."""
+        """Start a killed or stopped node; wait until it answers."""
 
     def pause(self, node_id: int) -> None:
-        """Its connections stay open and silent."""
+        """Suspend a node: its connections stay open, but it does not answer."""
 
     def resume(self, node_id: int) -> None:
-        """Let it answer again."""
+        """Resume a suspended node."""
 
 
 class GivenKafka:
-    """The Kafka that `KAFKA_BOOTSTRAP` names. It is somebody's: it is only talked to."""
+    """The Kafka at `KAFKA_BOOTSTRAP`, which the harness neither starts nor stops."""
 
     version = NEWEST
 
@@ -87,9 +87,9 @@ class GivenKafka:
 
 
 def available() -> str | None:
-    """Why no real Kafka can be had on this machine, or None when one probably can.
+    """Why no real Kafka is available on this machine; None if one probably is.
 
-    Looks for the address, the Docker engine and the programs; starts nothing, asks no registry.
+    Looks for the address, the Docker engine and the programs; starts nothing and uses no registry.
     """
     if os.environ.get("KAFKA_BOOTSTRAP"):
         return None
@@ -104,11 +104,11 @@ def available() -> str | None:
 
 @contextlib.contextmanager
 def open_kafka() -> Iterator[RealKafka]:
-    """The newest Kafka that can be had, one node: given, in Docker, or from jars.
+    """The newest Kafka available, with one node: at the given address, in Docker, or from jars.
 
     Raises:
-        KafkaNotAvailable: When none can be had; the message says what each way lacks.
-        BrokerFailed: When it should be there, and is not.
+        KafkaNotAvailable: No source is available; the message names what each lacks.
+        BrokerFailed: The Kafka does not start or answer.
     """
     bootstrap_servers = os.environ.get("KAFKA_BOOTSTRAP")
     if bootstrap_servers:
@@ -120,11 +120,11 @@ def open_kafka() -> Iterator[RealKafka]:
 
 @contextlib.contextmanager
 def open_cluster(nodes: int) -> Iterator[OwnCluster]:
-    """A cluster of our own that may be killed: in Docker, or from jars.
+    """A new cluster whose nodes may be killed: in Docker, or from jars.
 
     Raises:
-        KafkaNotAvailable: When none can be had.
-        BrokerFailed: When it does not come up.
+        KafkaNotAvailable: Neither is available.
+        BrokerFailed: The cluster does not start.
     """
     if docker.missing() is None:
         with docker.DockerCluster(nodes) as in_docker:
@@ -138,10 +138,10 @@ def open_cluster(nodes: int) -> Iterator[OwnCluster]:
 
 
 def _answering(kafka: GivenKafka, timeout: float = 30.0) -> GivenKafka:
-    """`kafka` once it answers.
+    """Return `kafka` once it answers.
 
     Raises:
-        BrokerFailed: When it does not within `timeout` seconds.
+        BrokerFailed: It does not answer within `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while True:

@@ -1,4 +1,4 @@
-"""The processes of a cluster: brokers and ZooKeeper, each a Java of its own on loopback."""
+"""The processes of a cluster: brokers and ZooKeeper, each in its own JVM on loopback."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from tools.kafka.releases import Release
 from tools.kafka.wire import ClusterView, ask_metadata
 
 START_TIMEOUT = 120.0
-"""Seconds a broker may take until it answers: two shared cores can be slow."""
+"""Seconds that a broker may take to start: two shared cores can be slow."""
 
 STOP_TIMEOUT = 60.0
-"""Seconds a broker may take to shut down in order before it is killed."""
+"""Seconds that a broker may take to shut down cleanly before it is killed."""
 
-_POLL = 0.05  # seconds between two looks at something that will come
+_POLL = 0.05  # seconds between two checks of a condition
 _PORT_TAKEN = "Address already in use"
 
 
 class BrokerFailed(RuntimeError):
-    """A broker or ZooKeeper ended, or did not answer, when it should have; tells its last words."""
+    """A broker or ZooKeeper ended or did not answer; the message has its last output."""
 
 
 class PortTaken(BrokerFailed):
-    """Somebody else got the port between our look and the broker's bind."""
+    """Another process took the port before the broker bound it."""
 
 
 def free_ports(count: int) -> list[int]:
@@ -79,7 +79,7 @@ def _reserve(port: int) -> bool:
 
 
 def await_condition(condition: Callable[[], bool], timeout: float) -> bool:
-    """Poll until `condition()` holds or `timeout` seconds have passed; whether it held."""
+    """Poll until `condition()` holds or `timeout` seconds have passed; True if it held."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -92,10 +92,10 @@ class JavaProcess:
     """One Java program of a Kafka release that listens on ports, restartable.
 
     Args:
-        release: Whose jars it runs on.
-        arguments: Main class and its arguments.
-        options: JVM options, its own among them.
-        log: Where its output goes.
+        release: The release whose jars it runs on.
+        arguments: The main class and its arguments.
+        options: All JVM options.
+        log: The file for its output.
     """
 
     def __init__(
@@ -109,36 +109,36 @@ class JavaProcess:
 
     @property
     def running(self) -> bool:
-        """True from its start to its end, paused or not."""
+        """True while the process runs, also if paused."""
         return self._child is not None and self._child.exit_status is None
 
     @property
     def pid(self) -> int:
-        """Its process id.
+        """The process id.
 
         Raises:
-            BrokerFailed: When it does not run.
+            BrokerFailed: The process does not run.
         """
         return self._running_child().pid
 
     def launch(self) -> None:
-        """Start it and return at once.
+        """Start the process and return at once.
 
         Raises:
-            BrokerFailed: When it runs already.
+            BrokerFailed: It is already running.
         """
         if self.running:
-            raise BrokerFailed(f"{self._arguments[0]} runs already (pid {self.pid})")
+            raise BrokerFailed(f"{self._arguments[0]} is already running (pid {self.pid})")
         class_path = jars.class_path(self._release.version)
         command = [jars.java(), *self._options, "-cp", class_path, *self._arguments]
         self._child = Child(command, self.log)
 
     def await_answer(self, answered: Callable[[], bool], timeout: float = START_TIMEOUT) -> None:
-        """Wait until `answered()`; an OSError of it means not yet.
+        """Wait until `answered()` returns True; an OSError from it means not yet.
 
         Raises:
-            PortTaken: When it ended because its port was taken.
-            BrokerFailed: When it ended otherwise, or did not answer in time.
+            PortTaken: The process ended because its port was in use.
+            BrokerFailed: The process ended for another reason, or did not answer in time.
         """
 
         def ended_or_answered() -> bool:
@@ -155,7 +155,7 @@ class JavaProcess:
         assert child is not None
         if not in_time:
             raise BrokerFailed(
-                f"{self._arguments[0]} gave no answer in {timeout:.0f} s; "
+                f"{self._arguments[0]} did not answer within {timeout:.0f} s; "
                 f"{self.log}:\n{child.tail()}"
             )
 
@@ -179,37 +179,37 @@ class JavaProcess:
         )
 
     def kill(self) -> None:
-        """SIGKILL; returns when it is gone. A no-op when it does not run."""
+        """Send SIGKILL and wait until the process has ended. No-op if it does not run."""
         if self._child is not None:
             self._child.kill()
             self._child = None
 
     def stop(self, timeout: float = STOP_TIMEOUT) -> bool:
-        """SIGTERM, SIGKILL after `timeout` seconds; False when it had to be killed."""
+        """Send SIGTERM, and SIGKILL after `timeout` seconds; False if it had to be killed."""
         child, self._child = self._child, None
         return child is None or child.terminate(timeout)
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay, nothing is answered."""
+        """Send SIGSTOP: connections stay open, but nothing is answered."""
         self._running_child().pause()
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._running_child().resume()
 
     def _running_child(self) -> Child:
         if self._child is None or self._child.exit_status is not None:
-            raise BrokerFailed(f"{self._arguments[0]} does not run")
+            raise BrokerFailed(f"{self._arguments[0]} is not running")
         return self._child
 
 
 class Broker(JavaProcess):
-    """One Kafka broker (with KRaft its controller too).
+    """One Kafka broker, which with KRaft is also a controller.
 
     Args:
-        release: Which Kafka.
-        node: Where it listens and keeps its data; its server.properties is there already.
-        options: Its JVM's.
+        release: The Kafka release.
+        node: Its ports and folder; the server.properties must already exist.
+        options: JVM options.
     """
 
     def __init__(self, release: Release, node: Node, options: Sequence[str]) -> None:
@@ -224,7 +224,7 @@ class Broker(JavaProcess):
         return "127.0.0.1", self.node.ports["PLAINTEXT"]
 
     def view(self, *topics: str, timeout: float = 5.0) -> ClusterView:
-        """What it says of the cluster and of these topics."""
+        """The broker's view of the cluster and of these topics."""
         version = 1 if self._release.number >= (0, 10) else 0
         return ask_metadata(self.address, *topics, version=version, timeout=timeout)
 
@@ -248,6 +248,6 @@ class ZooKeeper(JavaProcess):
         self._address = ("127.0.0.1", port)
 
     def listens(self) -> bool:
-        """True when it takes connections."""
+        """True if it accepts connections."""
         with socket.create_connection(self._address, 1.0):
             return True

@@ -1,4 +1,4 @@
-"""The canonical bytes of a record, so that Python and Java can compare a million of them by hash.
+"""The canonical encoding of a record, so that Python and Java can compare millions by hash.
 
 A record is, all integers big-endian: offset (int64), timestamp (int64, ms), timestamp type
 (int8: 0 create, 1 log append, -1 none), key (int32 length, -1 for null, then bytes), value (the
@@ -56,7 +56,7 @@ class PartitionDigest:
         value: bytes | None,
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Take in the next record."""
+        """Add the next record."""
         self.count += 1
         self._hash.update(canonical(offset, timestamp, timestamp_type, key, value, headers))
 

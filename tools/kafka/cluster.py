@@ -1,4 +1,4 @@
-"""A real Kafka cluster on loopback, started from jars and gone without a trace afterwards."""
+"""A real Kafka cluster on loopback, started from jars and removed completely afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tools.kafka.releases import NEWEST, Release, release
 from tools.kafka.security import Security
 from tools.kafka.topics import await_topic, settings
 
-_TRIES = 3  # a port can be lost to somebody else between our look and the broker's bind
+_TRIES = 3  # another process may take a port before the broker binds it
 _FORMAT_TIMEOUT = 120.0  # seconds
 _ZOOKEEPER_MEMORY = 20.0  # seconds; well above the session timeout of config.py
 
@@ -53,8 +53,8 @@ class KafkaCluster:
             of classes then.
 
     Raises:
-        KafkaNotAvailable: On entering, when Java, Maven or the jars cannot be had.
-        BrokerFailed: On entering, when a broker does not come up; tells its last words.
+        KafkaNotAvailable: On entry: Java, Maven or the jars are not available.
+        BrokerFailed: On entry: a broker does not start; the message has its last output.
         ValueError: For a release the harness does not know.
     """
 
@@ -193,28 +193,28 @@ class KafkaCluster:
             raise BrokerFailed(f"Kafka {self.version} runs without ZooKeeper here")
         return f"127.0.0.1:{self._zookeeper_port}"
 
-    # -- what can happen to it
+    # -- failures
 
     def kill(self, node_id: int) -> None:
-        """SIGKILL one node; returns when it is gone."""
+        """Send SIGKILL to one node and wait until it has ended."""
         self._brokers[node_id].kill()
 
     def stop(self, node_id: int) -> None:
-        """SIGTERM one node, which shuts down in order; returns when it is gone."""
+        """Send SIGTERM to one node and wait until it has shut down cleanly."""
         self._brokers[node_id].stop()
 
     def start(self, node_id: int) -> None:
-        """Start a node that was killed or stopped, on its old port and data; wait until it answers.
+        """Start a killed or stopped node with its old port and data; wait until it answers.
 
         Raises:
-            BrokerFailed: When it runs already, or does not come up.
+            BrokerFailed: It is already running, or does not start.
         """
         broker = self._brokers[node_id]
         remembered_until = time.monotonic() + _ZOOKEEPER_MEMORY
         while True:
             broker.launch()
             try:
-                # The others may still count it in from its life before: only its word is taken.
+                # The other brokers may still list it from before: only its own view counts.
                 self._await_members(broker, {node_id}, START_TIMEOUT)
             except BrokerFailed:
                 # ZooKeeper keeps a killed broker's id until its session expires, and the broker
@@ -227,11 +227,11 @@ class KafkaCluster:
                 return
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP one node: its connections stay open and silent."""
+        """Send SIGSTOP to one node: its connections stay open, but it does not answer."""
         self._brokers[node_id].pause()
 
     def resume(self, node_id: int) -> None:
-        """SIGCONT one node."""
+        """Send SIGCONT to one node."""
         self._brokers[node_id].resume()
 
     def create_topic(
@@ -246,35 +246,37 @@ class KafkaCluster:
         """Create a topic and wait until every running broker knows a leader for each partition.
 
         Args:
-            topic: Its name.
-            partitions: How many.
-            replication_factor: Copies of each; up to three, as many as there are nodes, when None.
-            config: Topic settings (`{"cleanup.policy": "compact"}`).
-            timeout: Seconds for all of it.
+            topic: The name.
+            partitions: Number of partitions.
+            replication_factor: Replicas of each partition; None: one per node, at most three.
+            config: Topic configs (`{"cleanup.policy": "compact"}`).
+            timeout: Seconds for the whole call.
 
         Raises:
-            WireError: When the cluster refuses.
-            BrokerFailed: When not every broker knows of it in time.
+            WireError: The cluster rejects the topic.
+            BrokerFailed: Not every broker knows the topic in time.
         """
         replicas = replication_factor or min(3, self._count)
-        told = settings(config)
+        configs = settings(config)
         running = [broker for broker in self._brokers.values() if broker.running]
         if not running:
-            raise BrokerFailed("no node runs")
+            raise BrokerFailed("no node is running")
         if self._release.number < (0, 10, 2):
             java.create_topic_by_zookeeper(
-                self.zookeeper(), topic, partitions, replicas, told, self.version
+                self.zookeeper(), topic, partitions, replicas, configs, self.version
             )
         else:
             controller = running[0].view().controller
             asked = self._brokers.get(controller, running[0])
-            wire.create_topic(asked.address, topic, partitions, replicas, told, kafka=self.version)
+            wire.create_topic(
+                asked.address, topic, partitions, replicas, configs, kafka=self.version
+            )
         await_topic(topic, partitions, lambda: [broker.view(topic) for broker in running], timeout)
 
-    # -- making it
+    # -- setup
 
     def _lay_out(self) -> None:
-        """Choose ports, write every configuration file, format every KRaft node."""
+        """Choose ports, write all configuration files, and format all KRaft nodes."""
         folder = Path(tempfile.mkdtemp(prefix=f"kafka-{self.version}-"))
         process.remove_at_exit(folder)
         self._folder = folder
@@ -310,8 +312,8 @@ class KafkaCluster:
         self._brokers = {node.node_id: Broker(self._release, node, options) for node in nodes}
 
     def _format(self, nodes: list[Node]) -> None:
-        """Prepare the KRaft storage of every node, two at a time being all the cores there are."""
-        # StorageTool would take an id that begins with '-' for an option.
+        """Format the KRaft storage of every node, all at once."""
+        # StorageTool would parse an id that begins with '-' as an option.
         cluster_id = "K" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:21]
         options = [*jvm.options(self.version), "-Xmx128m"]
         arguments = ["kafka.tools.StorageTool", "format", "-t", cluster_id]
@@ -335,7 +337,7 @@ class KafkaCluster:
 
     def _await_members(self, broker: Broker, members: set[int], timeout: float) -> None:
         if self._release.number < (0, 9):
-            members = set()  # before its first topic 0.8 names no broker at all, itself included
+            members = set()  # 0.8 lists no broker, not even itself, before its first topic
 
         def knows_all() -> bool:
             for node_id in members:  # one that has ended is never seen
@@ -344,14 +346,14 @@ class KafkaCluster:
 
         broker.await_answer(knows_all, timeout)
 
-    # -- ending it
+    # -- cleanup
 
     def _end(self, *, keep_logs: bool) -> None:
-        """End every process; when nothing went wrong remove the folder, else all but its logs."""
+        """End every process and remove the folder, except for the logs after a failure."""
         folder, self._folder = self._folder, None
         if folder is None:
             return
-        # Nobody will read the data again: an orderly shutdown would only take seconds.
+        # The data is not needed: a clean shutdown would only cost seconds.
         for broker in self._brokers.values():
             broker.kill()
         if self._zookeeper is not None:

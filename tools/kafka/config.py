@@ -1,7 +1,7 @@
-"""What a broker is configured with: server.properties, logging, ZooKeeper's own file.
+"""The configuration files of brokers and ZooKeeper, including their logging.
 
-The settings make a test cluster quick to start and small: four partitions for each internal
-topic instead of fifty, no wait before the first rebalance.
+The settings make a test cluster small and fast to start: four partitions for each internal topic
+instead of fifty, no delay before the first rebalance.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from tools.kafka.releases import Release
 
 INTERNAL = "INTERNAL"
-"""The brokers' own listener, where clients are led elsewhere: what is done to them on the way does
-not touch replication."""
+"""The listener between brokers if clients connect through a proxy, so that faults of the proxy do
+not affect replication."""
 
 _LOG4J_1 = """\
 log4j.rootLogger=INFO, stdout
@@ -38,14 +38,14 @@ rootLogger.appenderRef.stdout.ref = stdout
 
 @dataclass(frozen=True)
 class Node:
-    """Where one broker listens and keeps its data.
+    """The ports and the folder of one broker.
 
     Attributes:
-        node_id: Its id, from 0: a client that takes 0 for "none" shall be found out.
-        ports: Listener name to port on 127.0.0.1; `PLAINTEXT` is always there.
-        controller_port: Of its KRaft controller; 0 with ZooKeeper.
+        node_id: Its id, from 0, to detect clients that confuse 0 with "none".
+        ports: Port on 127.0.0.1 by listener name; always includes `PLAINTEXT`.
+        controller_port: Port of its KRaft controller; 0 with ZooKeeper.
         folder: Holds its data, configuration and log.
-        advertised_port: Where clients are told to find `PLAINTEXT`; None: where it is.
+        advertised_port: Port advertised for `PLAINTEXT`; None: the actual port.
     """
 
     node_id: int
@@ -61,18 +61,18 @@ class Node:
 
     @property
     def properties(self) -> Path:
-        """Its server.properties."""
+        """The server.properties file."""
         return self.folder / "server.properties"
 
 
 def write_properties(path: Path, settings: Mapping[str, object]) -> None:
-    """Write a Java properties file; a value None leaves the setting out."""
+    """Write a Java properties file, without the settings that are None."""
     lines = [f"{name}={value}" for name, value in settings.items() if value is not None]
     path.write_text("\n".join(lines) + "\n")
 
 
 def logging_option(release: Release, folder: Path) -> str:
-    """Write the logging configuration into `folder`; the JVM option that names it."""
+    """Write the logging configuration into `folder` and return the JVM option for it."""
     if release.number >= (4,):
         path = folder / "log4j2.properties"
         path.write_text(_LOG4J_2)
@@ -83,7 +83,7 @@ def logging_option(release: Release, folder: Path) -> str:
 
 
 def write_zookeeper(path: Path, data: Path, port: int) -> None:
-    """ZooKeeper's configuration: one server, loopback only."""
+    """Write ZooKeeper's configuration: one server, loopback only."""
     settings = {
         "dataDir": data,
         "clientPortAddress": "127.0.0.1",
@@ -101,7 +101,7 @@ def broker_settings(
     nodes: Sequence[Node],
     zookeeper_port: int,
 ) -> dict[str, object]:
-    """The server.properties of one node of the cluster that `nodes` make up."""
+    """The server.properties of one node of a cluster."""
     replicas = min(3, len(nodes))
     settings: dict[str, object] = {
         "log.dirs": node.folder / "data",
@@ -132,7 +132,7 @@ def broker_settings(
             "share.coordinator.state.topic.num.partitions": 4,
             "share.coordinator.state.topic.replication.factor": replicas,
             "share.coordinator.state.topic.min.isr": min(2, replicas),
-            # A member learns of each step of a rebalance from a heartbeat's answer (KIP-848):
+            # Each step of a rebalance takes a heartbeat (KIP-848), so make them frequent.
             "group.consumer.min.heartbeat.interval.ms": 500,
             "group.consumer.heartbeat.interval.ms": 500,
             "group.consumer.min.session.timeout.ms": 3000,  # for groups that ask for less than 45 s
@@ -169,7 +169,7 @@ def _kraft(node: Node, nodes: Sequence[Node]) -> dict[str, object]:
         "advertised.listeners": _advertised(node),
         "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": INTERNAL if INTERNAL in node.ports else "PLAINTEXT",
-        # A killed broker is fenced, and its partitions get new leaders, after this long:
+        # Time after which a killed broker is fenced and its partitions get new leaders.
         "broker.session.timeout.ms": 6000,
         "broker.heartbeat.interval.ms": 1000,
     }

@@ -1,7 +1,7 @@
-"""Kafka in Docker, by testcontainers: the second choice after a given address.
+"""Kafka in Docker, using testcontainers: the second choice after a given address.
 
-Apache's own image, KRaft, one container a node. Each node has a listener for its peers on the
-containers' network and one for this machine on a port of 127.0.0.1.
+It runs Apache's own image with KRaft, one container per node. Each node has a listener for other
+nodes on the containers' network and one for this machine on a port of 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class DockerCluster:
     """The Docker counterpart of `tools.kafka.KafkaCluster`, same names.
 
     Args:
-        nodes: How many brokers; ids count from 0.
+        nodes: Number of brokers, with ids from 0.
         config: Broker settings added to the harness's own.
     """
 
@@ -113,7 +113,7 @@ class DockerCluster:
         self._containers[node_id].get_wrapped_container().kill("SIGKILL")
 
     def stop(self, node_id: int) -> None:
-        """Let one node shut down in order."""
+        """Shut one node down cleanly."""
         self._containers[node_id].get_wrapped_container().stop(timeout=60)
 
     def start(self, node_id: int) -> None:
@@ -122,11 +122,11 @@ class DockerCluster:
         self._await_members([node_id])
 
     def pause(self, node_id: int) -> None:
-        """Freeze one node: its connections stay open and silent."""
+        """Suspend one node: its connections stay open, but it does not answer."""
         self._containers[node_id].get_wrapped_container().pause()
 
     def resume(self, node_id: int) -> None:
-        """Thaw one node."""
+        """Resume one node."""
         self._containers[node_id].get_wrapped_container().unpause()
 
     def create_topic(
@@ -188,4 +188,4 @@ class DockerCluster:
             return all(set(node_ids) <= view.brokers.keys() for view in views)
 
         if not await_condition(all_answer, START_TIMEOUT):
-            raise BrokerFailed(f"Kafka in Docker gave no answer in {START_TIMEOUT:.0f} s")
+            raise BrokerFailed(f"Kafka in Docker did not answer within {START_TIMEOUT:.0f} s")

@@ -1,7 +1,7 @@
-"""Kafka's jars, resolved by Maven once and kept in a cache outside the tree.
+"""Kafka's jars, resolved once by Maven and kept in a cache outside of the repository.
 
-The cache is `$AIOKAFKA_LITE_CACHE`, else `~/.cache/aiokafka_lite`. A release is a folder named
-after its version and a hash of what was asked for, so a changed pin is resolved anew. Processes
+The cache is `$AIOKAFKA_LITE_CACHE`, or `~/.cache/aiokafka_lite`. Each release has a folder named
+after its version and a hash of its artifacts, so that a changed pin is resolved again. Processes
 that need the same release at the same time wait for the one that resolves it.
 """
 
@@ -24,11 +24,11 @@ from xml.sax.saxutils import escape
 from tools.kafka.releases import FALLBACK, NEWEST, Artifact, release
 
 MINIMUM_JAVA = 17
-"""Kafka 4 runs on nothing older."""
+"""The oldest Java that runs Kafka 4."""
 
-_RESOLVE_TIMEOUT = 600.0  # seconds; a cold registry and a slow line
+_RESOLVE_TIMEOUT = 600.0  # seconds; for a cold registry and a slow network
 
-# What Maven Central does not have and no broker needs: JMX tools and JMS of log4j 1.2.15.
+# Dependencies of log4j 1.2.15 that Maven Central lacks and no broker needs: JMX tools and JMS.
 _UNAVAILABLE = (
     ("com.sun.jmx", "jmxri"),
     ("com.sun.jdmk", "jmxtools"),
@@ -38,11 +38,11 @@ _UNAVAILABLE = (
 
 
 class KafkaNotAvailable(RuntimeError):
-    """A real Kafka cannot be had on this machine; the message says what is missing."""
+    """No real Kafka is available on this machine; the message names what is missing."""
 
 
 def cache_dir() -> Path:
-    """The folder of the cache, made when it is not there."""
+    """The folder of the cache, created if needed."""
     named = os.environ.get("AIOKAFKA_LITE_CACHE")
     folder = Path(named) if named else Path.home() / ".cache" / "aiokafka_lite"
     folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def cache_dir() -> Path:
 
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
-    """Hold a lock that every process on this cache respects; it falls with its process."""
+    """Hold a lock shared by all processes that use this cache; it ends with its process."""
     with (cache_dir() / f"{name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -62,7 +62,7 @@ def java() -> str:
     """The path of a Java that can run Kafka.
 
     Raises:
-        KafkaNotAvailable: When there is none, or only an older one.
+        KafkaNotAvailable: There is none, or it is too old.
     """
     home = os.environ.get("JAVA_HOME")
     path = (shutil.which("java", path=f"{home}/bin") if home else None) or shutil.which("java")
@@ -78,7 +78,7 @@ def java() -> str:
 
 
 def missing() -> str | None:
-    """Why no jars can be had here, or None. Looks at the programs only, asks no registry."""
+    """Why no jars are available here, or None. Checks only for programs; uses no registry."""
     try:
         java()
     except KafkaNotAvailable as error:
@@ -92,8 +92,8 @@ def resolve(version: str = NEWEST) -> Path:
     """The folder with the jars of one Kafka release: broker, clients and command-line tools.
 
     Raises:
-        KafkaNotAvailable: When Maven is not there or cannot resolve it.
-        ValueError: When the harness knows no such release.
+        KafkaNotAvailable: Maven is missing or cannot resolve the release.
+        ValueError: The harness does not know the release.
     """
     folder = _folder(version)
     if folder.is_dir():
@@ -105,7 +105,7 @@ def resolve(version: str = NEWEST) -> Path:
 
 
 def resolve_newest() -> str:
-    """The newest release that can be had, its jars resolved: 4.4.0, or with a warning 4.3.1."""
+    """The newest available release, with its jars resolved: 4.4.0, or with a warning 4.3.1."""
     try:
         resolve(NEWEST)
     except KafkaNotAvailable as error:
@@ -118,10 +118,10 @@ def resolve_newest() -> str:
 
 
 def resolve_artifact(group: str, name: str, version: str) -> Path:
-    """The path of one jar alone, without its dependencies.
+    """The path of one jar, without its dependencies.
 
     Raises:
-        KafkaNotAvailable: When Maven is not there or cannot resolve it.
+        KafkaNotAvailable: Maven is missing or cannot resolve the jar.
     """
     folder = cache_dir() / "artifacts" / f"{name}-{version}"
     jar = folder / f"{name}-{version}.jar"
@@ -134,7 +134,7 @@ def resolve_artifact(group: str, name: str, version: str) -> Path:
 
 
 def class_path(version: str = NEWEST) -> str:
-    """A class path of every jar of that release, for `java -cp`."""
+    """The class path of all jars of a release, for `java -cp`."""
     return f"{resolve(version)}/*"
 
 
@@ -149,7 +149,7 @@ def _pom(version: str) -> str:
 
 
 def _project(wanted: Iterable[Artifact], pins: Iterable[Artifact]) -> str:
-    """A Maven project that depends on just these."""
+    """A Maven project that depends on these artifacts only."""
     unavailable = "".join(_exclusion(group, name) for group, name in _UNAVAILABLE)
     dependencies = "".join(
         _dependency(artifact, _exclusion("*", "*") if artifact.alone else unavailable)
@@ -180,7 +180,7 @@ def _exclusion(group: str, name: str) -> str:
 
 
 def _copy_dependencies(pom: str, folder: Path, what: str) -> None:
-    """Let Maven copy the jars that `pom` asks for into `folder`, which appears whole or not."""
+    """Let Maven copy the jars of `pom` into `folder`, which is created atomically."""
     maven = shutil.which("mvn")
     if maven is None:
         raise KafkaNotAvailable("Maven is not installed (no `mvn` on the PATH)")
@@ -203,7 +203,7 @@ def _copy_dependencies(pom: str, folder: Path, what: str) -> None:
                 f"Maven did not resolve {what} within {_RESOLVE_TIMEOUT:.0f} s"
             ) from None
         if done.returncode:
-            said = re.search(r"\[ERROR\] (.*)", done.stdout + done.stderr)
-            reason = said[1].strip() if said else f"exit status {done.returncode}"
+            error = re.search(r"\[ERROR\] (.*)", done.stdout + done.stderr)
+            reason = error[1].strip() if error else f"exit status {done.returncode}"
             raise KafkaNotAvailable(f"Maven could not resolve {what}: {reason[:400]}")
         (Path(scratch) / "jars").rename(folder)

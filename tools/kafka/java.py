@@ -1,9 +1,8 @@
-"""Java programs on a Kafka release's class path: its own tools, and our readers and writers.
+"""Java programs on a Kafka release's class path: its own tools, and this project's programs.
 
-`dump` and `load` (java/Dump.java, java/Load.java) show and make every part of a record:
-null keys and values, headers, timestamps. Brokers before 0.10 answer no Java client younger than
-themselves; there the same is done by java/OldDump.java and java/OldLoad.java, which know only
-keys and values, as message format 0 does.
+`dump` and `load` (java/Dump.java, java/Load.java) read and write every part of a record: null keys
+and values, headers, timestamps. Brokers before 0.10 reject newer Java clients; for them
+java/OldDump.java and java/OldLoad.java read and write keys and values only, as in message format 0.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ _TIMEOUT = 300.0  # seconds one program may take
 
 
 class JavaFailed(RuntimeError):
-    """A Java program ended with an error; tells its last words."""
+    """A Java program failed; the message has its last output."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One record as Java saw it, or is to write it.
+    """A record read or to be written by Java.
 
     Attributes:
-        partition: None lets the producer choose.
-        timestamp: Milliseconds since the epoch; None lets the producer choose, -1 means none.
+        partition: None: the producer chooses.
+        timestamp: Milliseconds since the epoch; None: the producer chooses; -1: none.
         timestamp_type: 0 create time, 1 log append time, -1 none (message format 0).
     """
 
@@ -77,7 +76,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Digest:
-    """How many records a partition holds and the sha256 over their canonical form."""
+    """The number of a partition's records and the SHA-256 of their canonical form."""
 
     count: int
     sha256: str
@@ -89,8 +88,9 @@ class JavaTools:
 
     Args:
         bootstrap_servers: The cluster.
-        version: Its release, which chooses the clients: 4.4's reach back to 2.1, 3.9's to 0.10.
-        settings: Client settings for every program (security, say).
+        version: Its release, which selects the clients: 4.4 supports brokers from 2.1, 3.9 from
+            0.10.
+        settings: Client configs for every program, such as security.
     """
 
     bootstrap_servers: str
@@ -163,18 +163,18 @@ def run(
     timeout: float = _TIMEOUT,
     given: str = "",
 ) -> list[str]:
-    """Run a main class, or a source of ours by its bare name; the lines it printed.
+    """Run a main class, or one of this project's sources by its bare name; return its output lines.
 
     Args:
         program: The class.
         arguments: Its arguments.
-        version: Release whose class path it gets.
-        timeout: Seconds it may take.
-        given: What it reads from its standard input.
+        version: Release of its class path.
+        timeout: Seconds that it may take.
+        given: Its standard input.
 
     Raises:
-        KafkaNotAvailable: When Java or the jars cannot be had.
-        JavaFailed: When it ends with an error or not within `timeout` seconds.
+        KafkaNotAvailable: Java or the jars are not available.
+        JavaFailed: It fails, or does not end within `timeout` seconds.
     """
     class_path = jars.class_path(version)
     if "." not in program:
@@ -200,10 +200,10 @@ def create_topic_by_zookeeper(
     settings: dict[str, str],
     version: str,
 ) -> None:
-    """Create a topic on a broker too old for a CreateTopics request, by its release's own tool.
+    """Create a topic on a broker without CreateTopics, with its release's own tool.
 
     Raises:
-        JavaFailed: When it refuses; that the topic is there already is no refusal.
+        JavaFailed: It rejects the topic; an existing topic is no error.
     """
     arguments = ["--zookeeper", zookeeper, "--create", "--topic", topic]
     arguments += ["--partitions", str(partitions), "--replication-factor", str(replicas)]
@@ -223,10 +223,10 @@ def _digests(lines: list[str]) -> dict[int, Digest]:
 
 
 def _compiled(program: str, version: str) -> Path:
-    """The folder with the class files of one of our sources, compiled against `version` once.
+    """The folder with the class files of one source, compiled once against `version`.
 
     Raises:
-        JavaFailed: When it does not compile, or this Java is a bare runtime.
+        JavaFailed: It does not compile, or this Java has no compiler.
     """
     source = _SOURCES / f"{program}.java"
     sources = [source, _SOURCES / "Canonical.java"]
@@ -251,7 +251,7 @@ def _compiled(program: str, version: str) -> Path:
 
 
 def _quiet_log4j() -> Path:
-    """Kafka before 4 logs by log4j 1, which without a file complains on its own."""
+    """Configure log4j 1 of Kafka before 4, which warns if it has no configuration file."""
     path = jars.cache_dir() / "quiet.log4j.properties"
     if not path.exists():
         path.write_text("log4j.rootLogger=OFF\n")

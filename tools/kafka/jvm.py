@@ -18,25 +18,25 @@ from tools.kafka import jars
 
 
 def options(version: str, *, quick: bool = True, archived: bool = True) -> list[str]:
-    """The flags for a program on a release's class path, where that class path comes first.
+    """The JVM flags for a program on a release's class path.
 
     Args:
         version: The release.
-        quick: Start soon rather than run fast.
-        archived: Take the classes from the archive, if there is one.
+        quick: Optimize for startup time, not speed.
+        archived: Use the class archive, if it exists.
     """
     flags = ["-XX:+UseSerialGC", "-Djava.awt.headless=true"]
     if quick:
         flags.append("-XX:TieredStopAtLevel=1")
     made = archive(version)
     if archived and made.is_file():
-        # One that does not fit (another Java, other jars) is left out by the JVM, and all goes on.
+        # The JVM ignores an archive that does not match its version or jars.
         flags += [f"-XX:SharedArchiveFile={made}", "-Xshare:auto", "-Xlog:disable"]
     return flags
 
 
 def archive(version: str) -> Path:
-    """Where the archive of a release's classes lies, if it was made."""
+    """The path of a release's class archive, which may not exist."""
     named = f"{os.path.realpath(jars.java())} {jars.class_path(version)}"
     digest = hashlib.sha256(named.encode()).hexdigest()[:10]
     return jars.cache_dir() / f"kafka-{version}-{digest}.jsa"

@@ -1,12 +1,12 @@
-"""Child processes that never outlive this one, however it ends.
+"""Child processes that never outlive this one, even if it is killed.
 
-Each child leads a session and process group of its own, so a Ctrl-C meant for the test run does
-not take a broker down half-way through a test's clean-up. What ends it:
+Each child leads its own session and process group, so that Ctrl-C on a test run does not stop a
+broker during a test's cleanup. A child is ended by
 
-- `terminate`/`kill` of its owner, in the ordinary case;
-- `atexit`, when the owner never got to it;
-- the guard, when this process was killed: one small process that holds the read end of a pipe
-  and kills what it was told about, and removes what it was told of, when the pipe closes.
+- its owner, with `terminate` or `kill`, normally;
+- `atexit`, if the owner did not;
+- the guard, if this process was killed: a small process that holds the read end of a pipe. When the
+  pipe closes, it kills the registered process groups and removes the registered folders.
 
 Only process ids that this process started are ever signalled.
 """
@@ -41,15 +41,15 @@ for folder in folders:
 
 
 class Guard:
-    """The process that cleans up after this one; started with the first child."""
+    """A process that cleans up after this one; started with the first child."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
-        self._owner = 0  # pid: a forked copy of this process owns no guard
+        self._owner = 0  # pid: a forked child does not own the guard
 
-    def tell(self, verb: str, what: int | Path) -> None:
-        """`watch-group` or `forget-group` a process group; `-folder` a folder."""
+    def send(self, verb: str, what: int | Path) -> None:
+        """Send a command: `watch-group`, `forget-group`, `watch-folder` or `forget-folder`."""
         with self._lock:
             if self._process is None or self._owner != os.getpid():
                 self._process = subprocess.Popen(
@@ -78,28 +78,28 @@ _guard = Guard()
 
 
 def remove_at_exit(folder: Path) -> None:
-    """Have `folder` removed if this process ends without having removed it."""
-    _guard.tell("watch-folder", folder)
+    """Remove `folder` when this process ends, unless `remove` or `keep` is called before."""
+    _guard.send("watch-folder", folder)
 
 
 def remove(folder: Path) -> None:
     """Remove `folder` now."""
     shutil.rmtree(folder, ignore_errors=True)
-    _guard.tell("forget-folder", folder)
+    _guard.send("forget-folder", folder)
 
 
 def keep(folder: Path) -> None:
-    """Leave `folder` where it is, even at the end."""
-    _guard.tell("forget-folder", folder)
+    """Keep `folder` when this process ends."""
+    _guard.send("forget-folder", folder)
 
 
 class Child:
-    """One running program, its output in a file, its group ended with this process.
+    """A running program with its output in a file; its process group ends with this process.
 
     Args:
         command: The program and its arguments.
-        log: Output and errors are appended to this file.
-        environment: Added to this process's own.
+        log: File to which output and errors are appended.
+        environment: Added to the environment of this process.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Child:
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
-        _guard.tell("watch-group", self.pid)
+        _guard.send("watch-group", self.pid)
 
     @property
     def pid(self) -> int:
@@ -127,54 +127,54 @@ class Child:
 
     @property
     def exit_status(self) -> int | None:
-        """None while it runs; negative when a signal ended it."""
+        """None while it runs; negative if a signal ended it."""
         return self._process.poll()
 
     def wait(self, timeout: float) -> int | None:
-        """Its exit status once it ends; killed and None when `timeout` seconds were too few."""
+        """Wait for its exit status; after `timeout` seconds, kill it and return None."""
         try:
             status = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.kill()
             return None
-        _guard.tell("forget-group", self.pid)
+        _guard.send("forget-group", self.pid)
         return status
 
     def pause(self) -> None:
-        """SIGSTOP: it keeps its sockets and answers nothing, once this returns."""
+        """Send SIGSTOP and wait until it has stopped; its sockets stay open."""
         self._signal(signal.SIGSTOP)
-        # The signal is only on its way: a thread of a busy process may still answer a request.
+        # Until the signal arrives, a thread of a busy process may still answer a request.
         if hasattr(os, "waitid"):  # not on macOS
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """Send SIGKILL and wait until it has ended."""
         self._signal(signal.SIGKILL)
         self._process.wait()
-        _guard.tell("forget-group", self.pid)
+        _guard.send("forget-group", self.pid)
 
     def terminate(self, timeout: float) -> bool:
-        """SIGTERM, then SIGKILL after `timeout` seconds; True when it ended by itself."""
-        self._signal(signal.SIGCONT)  # a stopped process does not see a SIGTERM
+        """Send SIGTERM, then SIGKILL after `timeout` seconds; True if it was not killed."""
+        self._signal(signal.SIGCONT)  # a stopped process does not handle SIGTERM
         self._signal(signal.SIGTERM)
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.kill()
             return False
-        self._signal(signal.SIGKILL)  # whatever its group still holds
-        _guard.tell("forget-group", self.pid)
+        self._signal(signal.SIGKILL)  # to the rest of its group
+        _guard.send("forget-group", self.pid)
         return True
 
     def _signal(self, number: signal.Signals) -> None:
         try:
             os.killpg(self.pid, number)
         except ProcessLookupError:
-            pass  # it has ended, which is what any of these signals may find
+            pass  # it has already ended
 
     def tail(self, lines: int = 40) -> str:
         """The last lines of its output, for an error message."""

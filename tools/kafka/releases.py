@@ -1,7 +1,7 @@
-"""The Kafka releases that the harness can start, and what each needs beyond its own jars.
+"""The Kafka releases that the harness can start, and the jars that each needs in addition.
 
-Every line was tried: an artifact that the registry lacks is pinned to the release before it, and
-old brokers get the few jars that a Java newer than themselves took away.
+Every entry was tried: an artifact that the registry lacks is pinned to the previous release, and
+old brokers get the few jars that newer Java versions no longer include.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OLD_RELEASES = ("2.8.2", "1.1.1", "0.11.0.3", "0.10.2.2", "0.9.0.1", "0.8.2.2")
 
 @dataclass(frozen=True)
 class Artifact:
-    """One Maven coordinate; `alone` leaves its dependencies out."""
+    """One Maven coordinate; `alone`: without its dependencies."""
 
     group: str
     name: str
@@ -36,7 +36,7 @@ class Release:
     Attributes:
         version: Kafka's version, such as `"4.4.0"`.
         scala: The Scala version in the name of the broker's artifact.
-        extra: Artifacts put on the class path beside the broker's own.
+        extra: Artifacts added to the class path.
         pins: Artifacts whose version is forced wherever they appear.
     """
 
@@ -47,12 +47,12 @@ class Release:
 
     @cached_property
     def number(self) -> tuple[int, ...]:
-        """The version as a tuple that compares: `(0, 11, 0, 3)`."""
+        """The version as a comparable tuple: `(0, 11, 0, 3)`."""
         return tuple(int(part) for part in self.version.split("."))
 
     @property
     def kraft(self) -> bool:
-        """True when it runs without ZooKeeper here (KRaft is production-ready since 3.3)."""
+        """True if it runs without ZooKeeper here (KRaft is production-ready since 3.3)."""
         return self.number >= (3, 3)
 
     @property
@@ -95,10 +95,10 @@ _RELEASES = {
 
 
 def release(version: str) -> Release:
-    """The release of that version; one that is not in the table is taken to need nothing special.
+    """The release of a version; a version that is not in the table needs nothing special.
 
     Raises:
-        ValueError: When the version is not of the form `1.2.3`, or known not to run here.
+        ValueError: The version is not of the form `1.2.3`, or is known not to run here.
     """
     known = _RELEASES.get(version)
     if known is not None:

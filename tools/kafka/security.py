@@ -1,7 +1,7 @@
-"""TLS and SASL listeners beside the plain one: certificates made on the spot, users named.
+"""TLS and SASL listeners in addition to the plain one, with new certificates and given users.
 
-Certificates come from the `openssl` program: a CA, and signed by it one certificate for the
-brokers and one for a client, both good for `localhost` and 127.0.0.1.
+The `openssl` program creates the certificates: a CA, and signed by it one for the brokers and one
+for a client, both valid for `localhost` and 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _LOGIN = "org.apache.kafka.common.security"
 
 @dataclass
 class Security:
-    """What a cluster offers beside its plain listener.
+    """The secured listeners of a cluster.
 
     Attributes:
         listeners: Any of `SSL`, `SASL_PLAINTEXT`, `SASL_SSL`.
-        users: Name to password, for PLAIN and for SCRAM-SHA-256 and -512.
-        client_auth: Whether a TLS client must show a certificate.
-        folder: Where the certificates are, once the cluster is up.
+        users: Password by name, for PLAIN and for SCRAM-SHA-256 and -512.
+        client_auth: True if TLS clients must present a certificate.
+        folder: The folder of the certificates, once the cluster is up.
     """
 
     listeners: tuple[str, ...] = _LISTENERS
@@ -36,7 +36,7 @@ class Security:
     def __post_init__(self) -> None:
         unknown = set(self.listeners) - set(_LISTENERS)
         if unknown:
-            raise ValueError(f"no such listeners: {', '.join(sorted(unknown))}")
+            raise ValueError(f"unknown listeners: {', '.join(sorted(unknown))}")
 
     @property
     def ca_file(self) -> Path:
@@ -54,10 +54,10 @@ class Security:
         return self.folder / "client.key"
 
     def settings(self, cluster_folder: Path) -> dict[str, object]:
-        """Make the certificates below `cluster_folder`; the broker settings that use them.
+        """Create the certificates in `cluster_folder` and return the broker settings for them.
 
         Raises:
-            KafkaNotAvailable: When there is no `openssl` program.
+            KafkaNotAvailable: The `openssl` program is missing.
         """
         settings: dict[str, object] = {}
         if any(name.endswith("SSL") for name in self.listeners):
@@ -78,7 +78,7 @@ class Security:
         return settings
 
     def format_arguments(self) -> list[str]:
-        """What StorageTool needs to know the SCRAM users from the first start."""
+        """The arguments of StorageTool that create the SCRAM users."""
         if not any(name.startswith("SASL") for name in self.listeners):
             return []
         return [

@@ -1,4 +1,4 @@
-"""Creating a topic, and waiting until every broker knows who leads it."""
+"""Creating a topic, and waiting until every broker knows its leaders."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def create_topic_at(
     config: Mapping[str, object] | None,
     timeout: float,
 ) -> None:
-    """Create a topic on a KRaft cluster reached at `addresses`; wait for its leaders.
+    """Create a topic on the KRaft cluster at `addresses`; wait for its leaders.
 
     Raises:
-        WireError: When the cluster refuses.
-        BrokerFailed: When it has no leaders in time.
+        WireError: The cluster rejects the topic.
+        BrokerFailed: The topic has no leaders in time.
     """
     members = wire.ask_metadata(addresses[0], "", version=1).brokers
     replicas = replication_factor or min(3, len(members))
@@ -41,13 +41,13 @@ def await_topic(
     """Wait until every broker knows a leader for each partition.
 
     Args:
-        topic: Its name.
-        partitions: How many it has.
-        views: Asks every broker what it knows of the topic.
+        topic: The name.
+        partitions: Number of partitions.
+        views: Requests every broker's view of the topic.
         timeout: Seconds.
 
     Raises:
-        BrokerFailed: When one does not know of it in time.
+        BrokerFailed: A broker does not know the topic in time.
     """
 
     def known_everywhere() -> bool:
@@ -58,9 +58,9 @@ def await_topic(
         return True
 
     if not await_condition(known_everywhere, timeout):
-        raise BrokerFailed(f"topic {topic} has not reached every broker in {timeout:.0f} s")
+        raise BrokerFailed(f"topic {topic} did not reach every broker within {timeout:.0f} s")
 
 
 def settings(config: Mapping[str, object] | None) -> dict[str, str]:
-    """Configurations as they are written on the wire."""
+    """Configs as strings, as on the wire."""
     return {name: str(value) for name, value in (config or {}).items()}

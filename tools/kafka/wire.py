@@ -1,8 +1,8 @@
-"""The two questions the harness asks a broker, in bytes written by hand.
+"""The two requests that the harness sends to brokers, encoded by hand.
 
-The harness judges the client, so it must not stand on the client's code: a bug there would hide
-itself. Metadata v0/v1 and CreateTopics v0-v2 are fixed layouts of a few fields, and between them
-every broker from 0.8.2 to 4.4 answers them.
+The harness tests the client, so it must not use the client's code, where a bug would hide itself.
+Metadata v0/v1 and CreateTopics v0-v2 are fixed layouts of a few fields, and every broker from 0.8.2
+to 4.4 supports one of their versions.
 
 Source: MetadataRequest.json, CreateTopicsRequest.json; KIP-4.
 """
@@ -21,17 +21,17 @@ _TOPIC_ALREADY_EXISTS = 36
 
 
 class WireError(RuntimeError):
-    """A broker answered with an error code, or not in the layout it should."""
+    """A broker returned an error code or an invalid response."""
 
 
 @dataclass
 class ClusterView:
-    """What one broker says of its cluster.
+    """One broker's view of its cluster.
 
     Attributes:
-        brokers: Node id to advertised (host, port).
-        controller: Node id of the controller, -1 when unknown or not told (version 0).
-        topics: Topic to (error code, leader of each partition, -1 for none).
+        brokers: Advertised (host, port) by node id.
+        controller: Node id of the controller; -1 if unknown or not reported (version 0).
+        topics: Error code, and leader by partition (-1: none), by topic.
     """
 
     brokers: dict[int, tuple[str, int]] = field(default_factory=dict)
@@ -68,14 +68,16 @@ def _text(text: str) -> bytes:
 def _ask(
     address: tuple[str, int], api_key: int, version: int, body: bytes, timeout: float
 ) -> bytes:
-    """One request on a connection of its own; the body of its response."""
+    """Send one request on a new connection; return the body of its response."""
     head = struct.pack(">hhi", api_key, version, 1) + _text("tools.kafka")
     with socket.create_connection(address, timeout) as connection:
         connection.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
         with connection.makefile("rb") as stream:
             size = stream.read(4)
             if len(size) < 4:
-                raise ConnectionResetError(f"{address[0]}:{address[1]} closed without an answer")
+                raise ConnectionResetError(
+                    f"{address[0]}:{address[1]} closed the connection without a response"
+                )
             answer = stream.read(struct.unpack(">i", size)[0])
     return answer[4:]
 
@@ -86,12 +88,12 @@ def ask_metadata(
     version: int = 0,
     timeout: float = 5.0,
 ) -> ClusterView:
-    """What the broker at `address` says of the cluster and of `topics`.
+    """The view that the broker at `address` has of the cluster and of `topics`.
 
-    In version 0 no topic means all; a named topic that is not there may be created by it.
+    In version 0 no topic means all topics. The request may create a missing topic.
 
     Raises:
-        OSError: When it cannot be reached or closes the connection.
+        OSError: The broker is unreachable or closes the connection.
     """
     body = struct.pack(">i", len(topics)) + b"".join(map(_text, topics))
     reader = _Reader(_ask(address, _METADATA, version, body, timeout))
@@ -110,7 +112,7 @@ def ask_metadata(
             reader.take(">b")  # is_internal
         leaders: dict[int, int] = {}
         for _ in range(reader.take(">i")):
-            reader.take(">h")  # error: 5 while there is no leader, 9 while a replica is away
+            reader.take(">h")  # error: 5 without a leader, 9 while a replica is down
             partition = reader.take(">i")
             leaders[partition] = reader.take(">i")
             reader.skip_int32s()  # replicas
@@ -129,14 +131,14 @@ def create_topic(
     kafka: str = NEWEST,
     timeout: float = 30.0,
 ) -> None:
-    """Ask the controller, at `address`, for a topic. It may take a moment to be everywhere.
+    """Create a topic at the controller's `address`; other brokers may learn of it later.
 
     Args:
-        kafka: The broker's release: 0.10.2 at least, the first that takes this request well.
+        kafka: The broker's release: at least 0.10.2, the first with a reliable CreateTopics.
 
     Raises:
-        WireError: When the broker refuses; that the topic is there already is no refusal.
-        OSError: When the broker cannot be reached.
+        WireError: The broker rejects the topic; an existing topic is no error.
+        OSError: The broker is unreachable.
     """
     number = release(kafka).number
     version = 2 if number >= (1,) else 1 if number >= (0, 10, 2) else 0
@@ -158,4 +160,4 @@ def create_topic(
         error = reader.take(">h")
         message = reader.text() if version >= 1 else ""
         if error not in (0, _TOPIC_ALREADY_EXISTS):
-            raise WireError(f"creating topic {name}: error {error} {message}".rstrip())
+            raise WireError(f"cannot create topic {name}: error {error} {message}".rstrip())

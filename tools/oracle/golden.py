@@ -1,7 +1,7 @@
-"""The golden corpus: bytes that the Java client wrote, and what they mean, for machines without it.
+"""The golden corpus: bytes written by the Java client and their meaning, for machines without Java.
 
-One JSON line a case: the message, the version, Java's bytes in hex, and the fields that differ
-from their defaults in plain JSON. The test decodes the bytes, compares, encodes and compares.
+Each case is a line of JSON: the message, the version, Java's bytes in hex, and the fields that
+differ from their defaults. The test decodes the bytes, compares, encodes and compares again.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def plain(value: Any) -> Any:
     """A message in plain JSON, defaults left out."""
     if isinstance(value, Struct):
         blank = type(value)()
-        told = {
+        described = {
             name: plain(getattr(value, name))
             for name in value.__slots__
             if getattr(value, name) != getattr(blank, name)
         }
         if value.unknown_tagged_fields:
-            told["unknown_tagged_fields"] = {
+            described["unknown_tagged_fields"] = {
                 str(tag): field.hex() for tag, field in value.unknown_tagged_fields.items()
             }
-        return told
+        return described
     if isinstance(value, list):
         return [plain(element) for element in value]
     if isinstance(value, bytes | bytearray | memoryview):
@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 
 
 def _telling(cases: list[judge.Case]) -> judge.Case:
-    """The most varied of the short cases; where none is short, the shortest."""
+    """The most varied of the short cases, or the shortest case if none is short."""
     sized = [(len(case.ours() or b""), case) for case in cases]
     short = [case for size, case in sized if size <= LONGEST]
     if not short:
@@ -54,7 +54,7 @@ def _telling(cases: list[judge.Case]) -> judge.Case:
 
 
 def rewrite() -> int:
-    """Ask Java for a new corpus; its cases are judged on the way."""
+    """Make a new corpus with Java, and judge its cases."""
     chance = random.Random(SEED)
     cases = []
     for message, version in judge.spoken(judge.known_messages()):
@@ -73,7 +73,7 @@ def rewrite() -> int:
         for case, answer in zip(mine, answers, strict=True):
             if problem := judge.verdict(case, answer):
                 raise SystemExit(f"golden: {case}: {problem}")
-            told = {
+            described = {
                 "module": module_name(case.message),
                 "message": case.message.name,
                 "version": case.version,
@@ -81,7 +81,7 @@ def rewrite() -> int:
                 "hex": answer,
                 "value": plain(case.value),
             }
-            lines.append(json.dumps(told, ensure_ascii=False, separators=(",", ":")))
+            lines.append(json.dumps(described, ensure_ascii=False, separators=(",", ":")))
     CORPUS.parent.mkdir(parents=True, exist_ok=True)
     CORPUS.write_text("\n".join(sorted(lines)) + "\n")
     print(f"golden: {len(lines)} cases, {CORPUS.stat().st_size} bytes in {CORPUS}")

@@ -1,4 +1,4 @@
-"""The Java side as a function: a list of questions in, a list of answers out."""
+"""Runs the Java side: a list of requests in, a list of results out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def class_path(release: str) -> str:
     """The jars that one release's oracle needs.
 
     Raises:
-        JarsUnavailable: They are not cached and Maven cannot bring them.
+        JarsUnavailable: They are not cached, and Maven cannot fetch them.
     """
     group = "com.fasterxml.jackson.core"
     jars = [clients_jar(release)]
@@ -40,19 +40,21 @@ def java() -> str:
     """
     command = shutil.which("java")
     if command is None:
-        raise JarsUnavailable("there is no Java")
-    told = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)', told)
+        raise JarsUnavailable("Java is not installed")
+    output = subprocess.run(
+        [command, "-version"], capture_output=True, text=True, check=False
+    ).stderr
+    found = re.search(r'version "(\d+)', output)
     if found is None or int(found[1]) < OLDEST_JAVA:
-        raise JarsUnavailable(f"Java {OLDEST_JAVA} is needed: {' '.join(told.split()[:3])}")
+        raise JarsUnavailable(f"Java {OLDEST_JAVA} is needed: {' '.join(output.split()[:3])}")
     return command
 
 
 def ask(release: str, lines: Sequence[str]) -> list[str]:
-    """Put questions to one release's client (see Oracle.java), all at once.
+    """Send lines to one release's client (see Oracle.java), all at once.
 
     Returns:
-        One answer a question: hex, or "! " and a reason.
+        One answer per line: hex, or "! " and a reason.
     """
     if not lines:
         return []

@@ -1,4 +1,4 @@
-"""Our message objects in the JSON of Kafka's own converters."""
+"""Message objects in the JSON form of Kafka's own converters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def to_json(struct: Struct, value: Any, version: int, extra: Field | None = None
 
     Args:
         struct: Its schema.
-        value: Our object.
-        version: Only fields of this version are told, as the converters want it.
-        extra: A field to be told although the version lacks it.
+        value: The message object.
+        version: Only fields of this version are included, as the converters require.
+        extra: A field to include although the version lacks it.
     """
     return {
         item.json_name: _field(item, getattr(value, item.name), version, extra)

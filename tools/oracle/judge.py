@@ -1,11 +1,11 @@
-"""Cases, and what must hold for each.
+"""Test cases and their checks.
 
-A case is a message object, a version and what is expected of it:
+A case is a message object, a version and an expectation:
 
-- `same`: our bytes are Java's, and Java's bytes decode to the object;
-- `tags`: the object holds unknown tagged fields, which Java's JSON cannot say: Java reads our
-  bytes and writes them again unchanged;
-- `absent`: a field is set that the version lacks: both refuse it, or both leave it out.
+- `same`: our bytes equal Java's, and Java's bytes decode to the object;
+- `tags`: the object has unknown tagged fields, which Java's JSON cannot express: Java decodes our
+  bytes and encodes them unchanged;
+- `absent`: a field is set that the version lacks: both reject it, or both omit it.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Case:
 
     @property
     def release(self) -> str:
-        """Who judges: the newest release that has the version."""
+        """The judging release: the newest that has the version."""
         for release, versions in self.message.releases.items():
             if self.version in versions:
                 return release
         raise LookupError(f"{self.message.name} {self.version}")
 
     def ours(self) -> bytes | None:
-        """Our bytes; None when we refuse."""
+        """Our bytes; None if encoding raises."""
         out = bytearray()
         try:
             self.value.encode(out, self.version)
@@ -68,7 +68,7 @@ class Case:
 
 
 def verdict(case: Case, answer: str) -> str | None:
-    """What is wrong, None when all is right."""
+    """The problem of a case; None if it is correct."""
     ours = case.ours()
     if answer.startswith("!"):
         if ours is None and case.kind == "absent":
@@ -88,7 +88,7 @@ def verdict(case: Case, answer: str) -> str | None:
 
 
 def judge(cases: Sequence[Case], ask: Ask = java.ask) -> list[tuple[Case, str]]:
-    """The cases that failed, with what is wrong."""
+    """The failed cases, with their problems."""
     failed = []
     for release in jars.RELEASES:
         mine = [case for case in cases if case.release == release]
@@ -100,7 +100,7 @@ def judge(cases: Sequence[Case], ask: Ask = java.ask) -> list[tuple[Case, str]]:
 
 
 def known_messages() -> list[Message]:
-    """All that the generator writes."""
+    """All messages that the generator writes."""
     return [message for members in by_module(messages()).values() for message in members]
 
 

@@ -49,7 +49,7 @@ class Filler:
         version: Only fields that it has are filled.
         chance: Source of randomness.
         style: One of STYLES, or "random".
-        unknown_tags: Whether structs get tagged fields that no schema knows.
+        unknown_tags: True to add tagged fields that no schema defines.
     """
 
     def __init__(

@@ -2,8 +2,8 @@
 
     python -m tools.protocol_gen             write
     python -m tools.protocol_gen --check     compare with what is committed
-    python -m tools.protocol_gen --releases  write the table of what each release takes as well
+    python -m tools.protocol_gen --releases  also write the table of API versions by release
 
-For a new Kafka release: name it in `jars.NEWEST` and in `releases.JARS`, look at what `merge`
-tells about the places where releases disagree, run it, then `python -m tools.oracle --all`.
+For a new Kafka release: add it to `jars.NEWEST` and `releases.JARS`, check the differences between
+releases that `merge` documents, run this, then `python -m tools.oracle --all`.
 """

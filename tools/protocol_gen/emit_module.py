@@ -101,7 +101,7 @@ def _head(messages: list[Message]) -> str:
     )
     if any(message.unstable for message in messages):
         source.append(
-            f"Version {first.versions.high} is unstable: brokers offer it only if told to."
+            f"Version {first.versions.high} is unstable: brokers offer it only if configured to."
         )
     notes = "".join(f"# {line}\n" for line in [GENERATED, *source])
     return (

@@ -168,7 +168,7 @@ class StructEmitter:
         return name
 
     def _write(self, item: Field, out: str) -> list[str]:
-        """Statements that write one field to `out`, in a version that has it."""
+        """Statements that write one field to `out` in a version that has it."""
         value = f"self.{item.name}"
         lines: list[str] = []
         if item.nullable and not item.nullable.covers(item.versions):
@@ -369,7 +369,7 @@ def _singular(name: str) -> str:
 
 
 def _about(item: Field) -> str:
-    """The first sentence of what the schema says about the field."""
+    """The first sentence of the schema's description of the field."""
     text = " ".join(item.about.replace("\\", "\\\\").split())
     sentence = re.split(r"(?<=[a-z0-9)])\. ", text, maxsplit=1)[0].rstrip(".")
     return f"{sentence[0].upper()}{sentence[1:]}." if sentence else ""

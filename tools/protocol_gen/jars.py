@@ -1,7 +1,7 @@
-"""Where the schemas come from: the kafka-clients jars, by Maven's own local repository.
+"""Reads the schemas from the kafka-clients jars, through Maven's local repository.
 
-Two releases are read. The newest knows the newest versions of every API; 4.0 dropped the versions
-that only brokers before 2.1 need, so the last 3.x release supplies those.
+Two releases are read. The newest has the newest versions of every API. 4.0 dropped the versions
+that only brokers before 2.1 need, so those come from the last 3.x release.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RELEASES = (NEWEST, OLDEST)
 
 
 class JarsUnavailable(RuntimeError):
-    """No jar, and no Maven that could bring it."""
+    """A jar is not cached, and Maven cannot fetch it."""
 
 
 def cache_directory() -> Path:
@@ -29,13 +29,13 @@ def cache_directory() -> Path:
 
 
 def maven_copy(group: str, artifact: str, version: str) -> Path:
-    """One jar, copied out of Maven's local repository (which downloads it the first time)."""
+    """One jar, copied from Maven's local repository, which downloads it the first time."""
     target = cache_directory() / f"{artifact}-{version}.jar"
     if target.exists():
         return target
     maven = shutil.which("mvn")
     if maven is None:
-        raise JarsUnavailable(f"{target.name} is not cached and there is no Maven (mvn)")
+        raise JarsUnavailable(f"{target.name} is not cached, and there is no Maven (mvn)")
     target.parent.mkdir(parents=True, exist_ok=True)
     command = [
         *(maven, "-q", "-B", "dependency:copy"),
@@ -44,7 +44,7 @@ def maven_copy(group: str, artifact: str, version: str) -> Path:
     ]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode != 0 or not target.exists():
-        raise JarsUnavailable(f"Maven could not bring {target.name}:\n{run.stdout}{run.stderr}")
+        raise JarsUnavailable(f"Maven could not fetch {target.name}:\n{run.stdout}{run.stderr}")
     return target
 
 

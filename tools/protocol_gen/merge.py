@@ -1,13 +1,13 @@
-"""One schema out of two releases'.
+"""Merges the schemas of two releases.
 
-The newest release is the truth about everything it still speaks. What 4.0 took away is added from
-the last 3.x: the versions themselves, and the fields that only those versions have. Fields are
-matched by name within their struct. The two disagree elsewhere only in ways that change no byte
-of a version both speak (checked against both jars by tools.oracle):
+The newest release defines everything that it still supports. The versions that 4.0 dropped, and the
+fields that only those versions have, come from the last 3.x release. Fields are matched by name
+within their struct. Otherwise the releases differ only in ways that change no byte of a version
+that both support (checked against both jars by tools.oracle):
 
-- a field of the newer gets an upper bound where a later version replaced it (Produce 13's names);
+- a newer field has an upper bound because a later version replaced it (topic names of Produce 13);
 - `ignorable` was relaxed for those fields, and withdrawn from the header's client id with the one
-  version that lacks it: what either release ignores is ignored;
+  version that lacks it: a field that either release ignores is ignored;
 - fields were renamed (`TxnOffsetCommit.GenerationId`): the newer name stays;
 - the unstable first versions of the share group APIs in 3.9 were never released: they are left out.
 """
@@ -36,7 +36,7 @@ OLD_BROKER_APIS = ("ControlledShutdown",)
 
 
 def messages() -> list[Message]:
-    """Every message that a client, or a broker towards clients, may speak."""
+    """Every message that clients and brokers exchange."""
     newest = jars.read_schemas(jars.NEWEST)
     oldest = jars.read_schemas(jars.OLDEST)
     chosen = []
@@ -93,7 +93,7 @@ def merge(newest: dict[str, Any], oldest: dict[str, Any]) -> dict[str, Any]:
 def _merge_fields(
     newest: Iterable[dict[str, Any]], oldest: Iterable[dict[str, Any]], dropped: Versions
 ) -> list[dict[str, Any]]:
-    """The newest fields, with the older ones that only dropped versions have, at their places."""
+    """The newest fields and, in their places, older ones that only dropped versions have."""
     merged = [copy.deepcopy(item) for item in newest]
     place = 0
     for old in oldest:

@@ -1,7 +1,8 @@
-"""The schemas as typed objects: what the JSON says, merged over two releases and resolved.
+"""The schemas as typed objects: the JSON, merged over two releases and resolved.
 
-Every field gets its *effective* versions: those of the message, within those of the struct that
-holds it, within its own. A common struct that is used in several places lives in the hull of them.
+Every field gets its *effective* versions: the intersection of its own versions with those of its
+struct and its message. A common struct that is used in several places has the hull of their
+versions.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ def _field(raw: dict[str, Any], structs: dict[str, Struct]) -> Field:
 def _resolve(struct: Struct, versions: Versions, seen: tuple[str, ...]) -> None:
     """Where each struct is used: the hull of its holders' effective versions."""
     if struct.name in seen:
-        raise ValueError(f"{struct.name} holds itself: decoding would recurse without a bound")
+        raise ValueError(f"{struct.name} contains itself: decoding would recurse without a bound")
     struct.versions = struct.versions.hull(versions)
     for item in struct.fields:
         if item.struct is not None and (inner := item.versions & versions):

@@ -44,7 +44,7 @@ ANNOTATIONS = {
 
 
 def is_fixed(item: Field) -> bool:
-    """Whether the field can be part of a run packed by one struct layout."""
+    """True if the field can be part of a run packed by one struct layout."""
     return not item.array and item.struct is None and item.element in LAYOUT_CODES
 
 

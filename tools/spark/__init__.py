@@ -1,8 +1,8 @@
 """Spark for tests and benchmarks: a session with flags for small machines, and its own connector.
 
-`missing` tells why no Spark can be had on this machine; `open_session` starts one and
-ends its JVM with it; `connector` brings Spark's own `kafka` connector from Maven Central,
-to be judged beside.
+`missing` returns why no Spark is available on this machine; `open_session` starts a session and
+ends its JVM with it; `connector` fetches Spark's own `kafka` connector from Maven Central, for
+comparison.
 """
 
 from tools.spark.jars import CONNECTOR, connector

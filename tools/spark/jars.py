@@ -17,7 +17,7 @@ CONNECTOR = "4.2.0"
 
 _PARTS = (
     Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", CONNECTOR),
-    # Only 4.0.0 of it is to be had. It looks after delegation tokens, which no test here uses.
+    # Only 4.0.0 is available. It manages delegation tokens, which no test uses.
     Artifact("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
     Artifact("org.apache.kafka", "kafka-clients", "3.9.2"),
     Artifact("org.apache.commons", "commons-pool2", "2.13.1"),
@@ -28,6 +28,6 @@ def connector() -> list[Path]:
     """The jars that make `format("kafka")` work; fetched once, then kept in the cache.
 
     Raises:
-        KafkaNotAvailable: When Maven is not there or cannot resolve them.
+        KafkaNotAvailable: Maven is missing or cannot resolve them.
     """
     return [resolve_artifact(part.group, part.name, part.version) for part in _PARTS]

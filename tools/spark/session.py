@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 OLDEST = (4, 2)
-"""Before 4.2 a Python source is not told where a batch may end."""
+"""The oldest supported PySpark: earlier ones do not pass the end of a batch to a Python source."""
 
 _JVM_EXIT = 60.0  # seconds the JVM may take to end
 
-# One compiler tier and one garbage collector thread: a test's JVM never lives long enough to earn
-# back what the optimizing compiler costs it, and the cores are few.
+# One compiler tier and one garbage collector thread: the optimizing compiler does not pay off in
+# the short life of a test's JVM, and there are few cores.
 _QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def missing() -> str | None:
-    """Why no Spark can run here, and what would help; None when one can. Starts nothing."""
+    """Why Spark cannot run here and how to fix it; None if it can. Starts nothing."""
     try:
         found = version("pyspark")
     except PackageNotFoundError:
@@ -66,15 +66,15 @@ def open_session(
     """A session in a JVM of its own.
 
     Args:
-        master: As Spark takes it; by default two tasks at once, each tried four times.
-        heap: Largest heap of the JVM.
-        quick: Start soon rather than run fast: for tests, not for measurements.
-        jars: Put on the JVM's class path.
-        settings: Set over the harness's own.
-        jvm_options: Added to the harness's own.
+        master: Spark's master; by default two tasks at a time, each tried four times.
+        heap: Maximum heap of the JVM.
+        quick: Optimize for startup time, not speed: for tests, not for measurements.
+        jars: Added to the JVM's class path.
+        settings: Override the harness's settings.
+        jvm_options: Added to the harness's options.
 
     Raises:
-        RuntimeError: A session is there already; one process has one.
+        RuntimeError: A session exists already; a process can have only one.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

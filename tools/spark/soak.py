@@ -1,14 +1,14 @@
-"""Long streams, again and again: `python -m tools.spark soak --rows 10000000 --runs 20`.
+"""Reads long streams repeatedly: `python -m tools.spark soak --rows 10000000 --runs 20`.
 
-Fills one topic of a real Kafka, then reads all of it with Trigger.AvailableNow, once per run. Each
-run is a driver in a process of its own, with a fresh JVM and a fresh checkpoint. With `--restarts`
-the driver is killed with SIGKILL that many times on the way and started again on its checkpoint.
+It fills one topic of a real Kafka, then reads all of it with Trigger.AvailableNow, once per run.
+Each run is a driver in its own process, with a new JVM and a new checkpoint. With `--restarts` the
+driver is killed with SIGKILL that many times and restarted on its checkpoint.
 
 Every run must deliver each offset exactly once per micro-batch, and a micro-batch that is repeated
 after a kill must deliver the same offsets again. Spark does not retry a task (`local[2]`), and a
-Python process that crashes writes its stacks, so that nothing that fails goes unseen. A run that
-fails leaves its folder behind: the driver's output, the JVM's `hs_err` file if there is one, and
-what each micro-batch delivered.
+crashing Python process prints its stacks, so that no failure goes unnoticed. A failed run keeps its
+folder: the driver's output, the JVM's `hs_err` file if there is one, and what each micro-batch
+delivered.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Facts: TypeAlias = dict[str, tuple[int, int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How one run went.
+    """The result of one run.
 
     Attributes:
         problem: None if every record was delivered as promised.
@@ -154,7 +154,7 @@ async def _fill(bootstrap: str, topic: str, asked: argparse.Namespace, each: int
 
 
 def _run(asked: argparse.Namespace, bootstrap: str, topic: str, each: int, place: Path) -> Run:
-    """Read the topic in a driver of its own, killed and restarted on the way if asked for."""
+    """Read the topic in a new driver, which is killed and restarted if requested."""
     place.mkdir()
     rows = each * asked.partitions
     per_trigger = asked.per_trigger or (
@@ -194,7 +194,7 @@ def _run(asked: argparse.Namespace, bootstrap: str, topic: str, each: int, place
 def _start(
     asked: argparse.Namespace, options: Mapping[str, str], place: Path
 ) -> subprocess.Popen[bytes]:
-    told = {
+    given = {
         "options": options,
         "folder": str(place),
         "master": asked.master,
@@ -205,7 +205,7 @@ def _start(
     }
     with (place / "said.txt").open("ab") as said:
         return subprocess.Popen(
-            [sys.executable, "-m", "tools.spark.soak_driver", json.dumps(told)],
+            [sys.executable, "-m", "tools.spark.soak_driver", json.dumps(given)],
             cwd=place,
             env={
                 **os.environ,
@@ -221,7 +221,7 @@ def _start(
 
 
 def _kill(driver: subprocess.Popen[bytes]) -> None:
-    """Kill the driver with its JVM, if it still runs."""
+    """Kill the driver and its JVM if it is still running."""
     if driver.poll() is None:
         os.killpg(driver.pid, signal.SIGKILL)
     driver.wait()
@@ -252,7 +252,7 @@ def _problem(
 
 
 def merged(found: Sequence[tuple[int, Mapping[str, Sequence[int]]]]) -> Facts:
-    """What all micro-batches together have delivered, each counted once.
+    """The records delivered by all micro-batches, each counted once.
 
     Args:
         found: By micro-batch, what one attempt of it delivered.
@@ -278,7 +278,7 @@ def merged(found: Sequence[tuple[int, Mapping[str, Sequence[int]]]]) -> Facts:
 
 
 def check(total: Facts, partitions: int, each: int) -> str | None:
-    """What is wrong, if not every one of `each` offsets of the partitions was delivered once."""
+    """The problem if not every offset of the partitions was delivered once; else None."""
     right = (each, 0, each - 1, each * (each - 1) // 2)
     wrong = {
         number: total.get(str(number))

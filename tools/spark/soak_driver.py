@@ -1,4 +1,4 @@
-"""The driver of one run of `tools.spark.soak`: streams a topic, and writes down what it delivered.
+"""The driver of one run of `tools.spark.soak`: streams a topic and records what it delivered.
 
     python -m tools.spark.soak_driver '{"options": {...}, "folder": ..., "heap": "1g", ...}'
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def main(told: dict[str, Any]) -> None:
+def main(given: dict[str, Any]) -> None:
     """Run the queries one after the other in one session."""
-    folder = Path(told["folder"])
+    folder = Path(given["folder"])
     (folder / "found").mkdir(exist_ok=True)
     with open_session(
-        told["master"],
-        heap=told["heap"],
-        quick=told["quick"],
-        jars=connector() if told["connector"] else (),
+        given["master"],
+        heap=given["heap"],
+        quick=given["quick"],
+        jars=connector() if given["connector"] else (),
         settings={"spark.python.worker.faulthandler.enabled": "true"},
         jvm_options=[f"-XX:ErrorFile={folder}/hs_err_%p.log"],
     ) as spark:
         spark.sparkContext.setLogLevel("WARN")
-        for number in range(told["queries"]):
-            form = "kafka" if told["connector"] and number % 2 else "kafka_lite"
-            _stream(spark, form, told["options"], folder, number)
+        for number in range(given["queries"]):
+            form = "kafka" if given["connector"] and number % 2 else "kafka_lite"
+            _stream(spark, form, given["options"], folder, number)
 
 
 def _stream(

@@ -2,7 +2,7 @@
 # Source: InitProducerIdRequest.json and InitProducerIdResponse.json of Apache Kafka 4.4.0
 # (versions 0-6) and 3.9.2 (versions 0-5); field descriptions shortened from there (Apache License
 # 2.0, the Apache Software Foundation).
-# Version 6 is unstable: brokers offer it only if told to.
+# Version 6 is unstable: brokers offer it only if configured to.
 # ruff: noqa: RUF023 (slots stand in the order of the schema)
 """The InitProducerId API, key 22."""
 

@@ -121,7 +121,7 @@ def test_schemas_without_a_size_bound_are_rejected() -> None:
         [field("Parts", "[]Part")],
         commonStructs=[{"name": "Part", "versions": "0+", "fields": [field("Parts", "[]Part")]}],
     )
-    with pytest.raises(ValueError, match="Part holds itself"):
+    with pytest.raises(ValueError, match="Part contains itself"):
         load(nested)
 
 
