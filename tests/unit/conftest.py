@@ -1,4 +1,4 @@
-"""What several folders of unit tests share."""
+"""Fixtures and hooks shared by several folders of unit tests."""
 
 import asyncio
 import subprocess
@@ -13,8 +13,8 @@ from tests.fair_loop import new_loop
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The folders that run on uvloop, too, say so themselves."""
-    # A real broker goes by the wall's clock, and its clients with it.
+    """The default loop; folders that also run on uvloop override it."""
+    # A real broker uses wall-clock time, so its clients must, too.
     real = item.get_closest_marker("real") or "kafka" in getattr(item, "fixturenames", ())
     return {"asyncio": asyncio.new_event_loop if real else new_loop}
 

@@ -1,7 +1,7 @@
-"""Tables of what a client does about each error code: every code of Kafka 4.4 has its reaction.
+"""Tables of a client's reaction to each error code of Kafka 4.4.
 
-A table names the codes by Kafka's own names; what it does not name reacts `otherwise`. So a code
-that a later Kafka adds is walked, too, as soon as `aiokafka_lite.errors` knows it.
+A table names the codes by Kafka's names; the reaction to all others is `otherwise`. So a code that
+a later Kafka adds is tested as soon as `aiokafka_lite.errors` has it.
 """
 
 import asyncio
@@ -55,12 +55,12 @@ def reactions(*, otherwise: str, **named: str) -> dict[int, str]:
 async def assert_reactions(
     table: Mapping[int, str], reaction_to: Callable[[int], Awaitable[str]]
 ) -> None:
-    """Try every code of a table, many at the same time, and name all that react in another way.
+    """Try every code of a table, many concurrently, and list all with another reaction.
 
     Args:
         table: Code -> the reaction that is expected.
-        reaction_to: Tries one code with a client of its own, and returns the reaction. What it
-            raises is the reaction to that code alone; the others are tried all the same.
+        reaction_to: Tries one code with a new client and returns the reaction. An exception counts
+            as the reaction to that code; the other codes are still tried.
     """
     slots = asyncio.Semaphore(AT_ONCE)
 

@@ -1,4 +1,4 @@
-"""A page of docs/ whose code blocks are tests, and are run as they stand."""
+"""A page of docs/ whose code blocks are run as tests, unchanged."""
 
 import re
 from pathlib import Path
@@ -10,9 +10,9 @@ class Guide:
     """One page.
 
     Attributes:
-        text: All of it.
+        text: The whole page.
         blocks: Language and code of each block.
-        tests: The code of those in Python.
+        tests: The code of the Python blocks.
     """
 
     def __init__(self, name: str) -> None:
@@ -21,13 +21,13 @@ class Guide:
         self.tests = [code for language, code in self.blocks if language == "python"]
 
     def check_blocks(self, *others: str) -> None:
-        """Every block is a test, or in one of the other languages."""
+        """Check that every block is a Python test or in one of the other languages."""
         assert self.text.count("```") == 2 * len(self.blocks)
         assert all("async def test_" in code for code in self.tests)
         assert {language for language, _ in self.blocks} == {"python", *others}
 
     def run(self, pytester: pytest.Pytester) -> None:
-        """Run the tests as a user would: in a process of their own, warnings being errors."""
+        """Run the tests as a user would, in a new process, with warnings as errors."""
         pytester.makepyfile(**{f"test_block_{n}": code for n, code in enumerate(self.tests)})
         options = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
         result = pytester.runpytest_subprocess(
@@ -36,11 +36,11 @@ class Guide:
         result.assert_outcomes(passed=len(self.tests))
 
     def metrics(self) -> list[str]:
-        """The names in its table of metrics, in alphabetical order."""
+        """The names in the page's table of metrics, sorted."""
         _, _, table = self.text.partition("| subject | metrics |\n|---|---|\n")
         table, _, _ = table.partition("\n\n")
-        told: list[str] = []
+        names: list[str] = []
         for name in re.findall(r"`([a-z-]+)`", table):
             # "-max" after "request-latency-avg" is "request-latency-max".
-            told.append(told[-1].rpartition("-")[0] + name if name.startswith("-") else name)
-        return sorted(told)
+            names.append(names[-1].rpartition("-")[0] + name if name.startswith("-") else name)
+        return sorted(names)

@@ -1,4 +1,4 @@
-"""Answers that no broker gives: what a client of ours must survive, by a name for each."""
+"""Corrupt responses that a client must survive, each with a name."""
 
 from collections.abc import Callable
 from typing import Final
@@ -40,4 +40,4 @@ LIES: Final[dict[str, Callable[[bytearray], bytes | bytearray]]] = {
 }
 
 NEEDS_PATIENCE: Final = ("a length that ends too late",)
-"""Nothing is wrong with these until the rest does not come: the request's timeout tells."""
+"""These look like partial responses, so only the request timeout detects them."""

@@ -1,4 +1,4 @@
-"""abc: what must be implemented, and what a default does."""
+"""The interfaces of `abc`: required methods and defaults."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""_backoff: KIP-580's arithmetic."""
+"""The backoff arithmetic of KIP-580."""
 
 import math
 

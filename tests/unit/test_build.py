@@ -1,4 +1,4 @@
-"""The choice between native and twin, each in a process of its own."""
+"""The choice between native modules and twins, each case in a new process."""
 
 import os
 import subprocess
@@ -66,7 +66,7 @@ def test_missing_native_module_raises_if_required():
 
 
 def test_native_module_that_fails_to_load_raises():
-    """Here for want of something it imports itself."""
+    """In this test, because of a missing import of its own."""
     code = (
         "from aiokafka_lite._build import pick\n"
         "pick('aiokafka_lite.nothing.native', 'aiokafka_lite.record._batch_python')\n"

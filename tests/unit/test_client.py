@@ -1,4 +1,4 @@
-"""`AIOKafkaClient` and `producer.client`: aiokafka's names over our cluster."""
+"""`AIOKafkaClient` and `producer.client`, with aiokafka's names."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -81,7 +81,7 @@ async def test_add_and_set_topics_choose_the_tracked_topics(
 async def test_added_topic_is_created_although_all_topics_are_requested(
     client: AIOKafkaClient, brokers: FakeCluster
 ) -> None:
-    """Asked for among all topics it would never be made, and each update asked for all of them."""
+    """A request for all topics does not create it, and each refresh requested all topics."""
     client.add_topic("new")
     async with asyncio.timeout(5):
         while "new" not in client.cluster.topics():
@@ -114,7 +114,7 @@ async def test_single_requests(client: AIOKafkaClient, brokers: FakeCluster) -> 
     brokers.kill(2)
     async with asyncio.timeout(5):
         while await client.ready(2):
-            await asyncio.sleep(0.01)  # the end of its connection is not seen at once
+            await asyncio.sleep(0.01)  # its connection may end a little later
 
 
 async def test_coordinators(client: AIOKafkaClient, brokers: FakeCluster) -> None:

@@ -1,4 +1,4 @@
-"""errors: the table is Java's, the names are aiokafka's, and every exception can be copied."""
+"""The errors: Java's table of codes, aiokafka's names, and copies of exceptions."""
 
 import copy
 import pickle

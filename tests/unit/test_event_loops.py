@@ -1,4 +1,4 @@
-"""A client used from another event loop or thread: refused at once, and nothing happens."""
+"""A call from another event loop or thread raises at once and has no effect."""
 
 import asyncio
 import gc
@@ -38,7 +38,7 @@ def cluster() -> Iterator[FakeCluster]:
 
 @pytest.fixture(params=LOOPS)
 def loop(request: pytest.FixtureRequest) -> Iterator[Loop]:
-    """The clients' own: it runs only where a test lets it."""
+    """The clients' loop, which runs only when a test runs it."""
     loop = request.param()
     try:
         yield loop
@@ -179,7 +179,7 @@ def test_producer_raises_in_another_event_loop(
 def test_record_awaited_in_another_loop_is_not_sent(
     cluster: FakeCluster, loop: Loop, producer: AIOKafkaProducer, call: str
 ) -> None:
-    """The call is made while no loop runs, and awaited in the wrong one."""
+    """The call is made while no loop runs, and awaited in another loop."""
     loop.run_until_complete(producer.send_and_wait("orders", b"known"))
 
     async def main(awaitable: Any) -> None:
@@ -244,7 +244,7 @@ def test_consumer_raises_in_another_event_loop(
 
 @pytest.fixture
 def in_background(loop: Loop) -> Iterator[Callable[[Any], Any]]:
-    """Runs the clients' loop in a thread of its own; runs a coroutine in it."""
+    """Runs the clients' loop in a separate thread; runs a coroutine in it."""
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(loop.run_forever)
 

@@ -1,4 +1,4 @@
-"""`exactly_once` on the embedded cluster, in both generations of the transactions' protocol."""
+"""`exactly_once` on the embedded cluster, with transactions v1 and v2."""
 
 import asyncio
 import gc
@@ -44,7 +44,7 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[FakeCluster]:
 
 @pytest.fixture
 async def make(cluster: FakeCluster) -> AsyncIterator[Make]:
-    """Makes a consumer or a producer, and starts it; all are stopped at the end."""
+    """Creates and starts a consumer or producer; stops all of them after the test."""
     made: list[Any] = []
 
     async def make(kind: Any, *topics: str, **options: Any) -> Any:
@@ -94,7 +94,7 @@ def read_so_far(cluster: FakeCluster) -> int:
 
 
 async def output(cluster: FakeCluster) -> list[int]:
-    """What a read_committed consumer sees, up to the end of each partition; all in order."""
+    """All records that a read_committed consumer reads, in order."""
     found: dict[TopicPartition, list[int]] = {}
     async with AIOKafkaConsumer(
         bootstrap_servers=cluster.bootstrap_servers,
@@ -124,7 +124,7 @@ async def cook_all(
     count: int,
     max_records: int = 4,
 ) -> None:
-    """Until so many are committed."""
+    """Wait until this many offsets are committed."""
     async with asyncio.timeout(20):
         async with exactly_once(consumer, producer, max_records=max_records) as batches:
             async for batch in batches:
@@ -139,7 +139,7 @@ async def fail_at(
     act: Callable[[ExactlyOnce, TransactionBatch], Awaitable[None]],
     max_records: int | None = None,
 ) -> None:
-    """Cook, and act, in the body."""
+    """Process the batches in the body of a loop, and act on each."""
     async with exactly_once(consumer, producer, max_records=max_records) as batches:
         async for batch in batches:
             await cook(producer, batch)
@@ -150,7 +150,7 @@ async def stumble(*_: object) -> None:
     raise ZeroDivisionError
 
 
-# All goes well
+# Without failures
 
 
 async def test_output_of_each_record_is_stored_once(
@@ -226,7 +226,7 @@ async def test_stopping_the_consumer_ends_the_loop_after_its_batch(
     assert len(await output(cluster)) == done
 
 
-# Ways out of the loop
+# Leaving the loop
 
 
 async def test_batch_is_read_again_after_an_exception(
@@ -337,7 +337,7 @@ async def test_position_set_by_seek_is_kept_after_an_abort(
         assert await consumer.position(tp) == 3
 
 
-# What goes wrong
+# Failures
 
 PASSING = [
     (ApiKey.PRODUCE, TransactionAbortableError),
@@ -357,7 +357,7 @@ async def test_batch_is_repeated_after_a_retriable_error(
     error: type[Any],
 ) -> None:
     fill(cluster, 24)
-    times = 1 if api is ApiKey.END_TXN else 2  # or the abort is refused as well
+    times = 1 if api is ApiKey.END_TXN else 2  # or the abort would also be refused
     fault = cluster.control(api, error=error.errno, times=times)
     await cook_all(cluster, consumer, producer, 24, max_records=8)
     assert fault.hits == times
@@ -431,7 +431,7 @@ async def test_exception_of_the_function_ends_run(
 async def test_commit_outcome_is_resolved_after_the_producer_is_fenced(
     cluster: FakeCluster, make: Make, consumer: AIOKafkaConsumer, answered: bool
 ) -> None:
-    """Whether the commit took place before it was fenced or not."""
+    """Both if the commit took place before it was fenced, and if not."""
     fill(cluster, 12)
     producer = await make(AIOKafkaProducer)
     cluster.control(ApiKey.END_TXN, after_handling=answered, error=ProducerFenced.errno)
@@ -612,17 +612,17 @@ async def test_loop_does_not_keep_a_dropped_consumer_alive(
         left = weakref.ref(consumer)
         core = consumer._core
         loop = asyncio.get_running_loop()
-        told: list[Any] = []
-        loop.set_exception_handler(lambda _, context: told.append(context["message"]))
+        reported: list[Any] = []
+        loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             del consumer
             gc.collect()
         assert ["Unclosed AIOKafkaConsumer" in str(each.message) for each in warned] == [True]
-        del warned  # it refers to what was dropped
+        del warned  # it refers to the dropped consumer
         gc.collect()
         assert left() is None
         loop.set_exception_handler(None)
-        assert told == ["Unclosed AIOKafkaConsumer"]
+        assert reported == ["Unclosed AIOKafkaConsumer"]
     await core.stop()
     assert isinstance(batches, ExactlyOnce)

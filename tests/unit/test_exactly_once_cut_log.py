@@ -1,4 +1,4 @@
-"""`exactly_once` gives back an aborted batch of a log that was cut while the batch was at hand."""
+"""`exactly_once` rewinds an aborted batch of a log that was truncated during its processing."""
 
 import asyncio
 

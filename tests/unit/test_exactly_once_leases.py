@@ -1,5 +1,5 @@
-"""Offsets of what was read before an interruption of the assignment are never committed after it,
-even under an equal generation or member epoch; on the embedded cluster."""
+"""Offsets of records read before an interruption of the assignment are never committed later, even
+with an equal generation or member epoch; on the embedded cluster."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -39,7 +39,7 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 @pytest.fixture
 async def make(cluster: FakeCluster) -> AsyncIterator[Make]:
-    """Makes and starts a consumer of the group; it is stopped at the end."""
+    """Creates and starts a consumer of the group; stops it after the test."""
     made: list[AIOKafkaConsumer] = []
 
     async def make(**options: Any) -> AIOKafkaConsumer:
@@ -74,7 +74,7 @@ async def producer(cluster: FakeCluster) -> AsyncIterator[AIOKafkaProducer]:
 
 
 async def read(consumer: AIOKafkaConsumer, wanted: int = 1) -> dict[TopicPartition, int]:
-    """The offsets behind so many records."""
+    """The offsets after this many records."""
     offsets: dict[TopicPartition, int] = {}
     taken = 0
     async with asyncio.timeout(10):
@@ -88,7 +88,7 @@ async def read(consumer: AIOKafkaConsumer, wanted: int = 1) -> dict[TopicPartiti
 async def refused(
     cluster: FakeCluster, producer: AIOKafkaProducer, offsets: dict[TopicPartition, int], group: Any
 ) -> None:
-    """The open transaction does not take the offsets, and nothing of it is committed."""
+    """Check that the open transaction rejects the offsets and commits nothing."""
     before = dict(cluster.committed(GROUP))
     asked = cluster.count(ApiKey.TXN_OFFSET_COMMIT)
     with pytest.raises(CommitFailedError, match="abort the transaction"):
@@ -101,7 +101,7 @@ async def refused(
 
 
 async def joined(consumer: AIOKafkaConsumer, *, after: int) -> None:
-    """It has been assigned partitions after so many rebalances."""
+    """Wait for an assignment after this many rebalances."""
     assert consumer._core.group is not None
     membership = consumer._core.group.driver.membership
     async with asyncio.timeout(10):
@@ -186,7 +186,7 @@ async def test_unresponsive_coordinator_loses_neither_partitions_nor_transaction
     await producer.flush()
     cluster.kill(0)
     await asyncio.sleep(1.2)  # three sessions
-    await cluster.restart(0)  # begins every session anew
+    await cluster.restart(0)  # restarts every session
     assert consumer.assignment() == set(offsets)
     await producer.send_offsets_to_transaction(offsets, group)
     await producer.commit_transaction()
@@ -279,7 +279,7 @@ async def test_offsets_are_refused_after_seek_to_committed(
 async def test_a_transaction_whose_offsets_were_accepted_too_late_is_aborted(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
-    """The answer comes after the position may have been fetched again: it counts for nothing."""
+    """The response arrives after the position may have been fetched again, so it is ignored."""
     consumer = await make()
     offsets = await read(consumer)
     group = consumer.group_metadata()

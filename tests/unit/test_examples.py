@@ -1,4 +1,4 @@
-"""The programs of examples/, and the blocks of README.md, are run beside the embedded broker."""
+"""Runs the programs of examples/ and the code blocks of README.md with the embedded broker."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def block(word: str) -> str:
-    """The one block of README.md that has the word in it."""
+    """The only block of README.md that contains the word."""
     (code,) = (code for code in BLOCKS if word in code)
     return code
 
@@ -40,7 +40,7 @@ HEARS_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.default_i
 async def running(
     cluster: FakeCluster, code: str, *arguments: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A program in a process of its own, which is ended with the block at the latest."""
+    """A program in a new process, which ends with the block at the latest."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-u",
@@ -145,7 +145,7 @@ async def test_worker_example_commits_before_it_ends(topics: dict[str, int]):
             _, errors = await process.communicate()
             assert (process.returncode, errors) == (0, b"")
         assert cluster.committed("kitchen") == {("orders", 0): 2}
-        assert cluster.group("kitchen").state == "Empty"  # it has left
+        assert cluster.group("kitchen").state == "Empty"  # it has left the group
 
 
 async def test_exactly_once_example_ends_after_its_batch(topics: dict[str, int]):
@@ -164,7 +164,7 @@ async def test_exactly_once_example_ends_after_its_batch(topics: dict[str, int])
 
 
 class FastAPI:
-    """As much of FastAPI as the service uses, so that it need not be installed for a test."""
+    """The parts of FastAPI that the service uses, so that the test does not need it installed."""
 
     def __init__(self, *, lifespan: Callable[["FastAPI"], Any]) -> None:
         self.lifespan = lifespan
@@ -202,7 +202,7 @@ async def test_fastapi_service_example(
 
 
 class Application(dict[Any, Any]):
-    """As much of an aiohttp application as the service uses."""
+    """The parts of an aiohttp application that the service uses."""
 
     def __init__(self) -> None:
         self.cleanup_ctx: list[Callable[[Application], AsyncIterator[None]]] = []

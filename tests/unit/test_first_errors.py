@@ -1,4 +1,4 @@
-"""The texts of the errors that common first mistakes end in."""
+"""The texts of the errors for common first mistakes."""
 
 import asyncio
 import ssl
@@ -21,18 +21,18 @@ FACES = [AIOKafkaProducer, AIOKafkaConsumer, AIOKafkaClient]
 
 @pytest.mark.parametrize("face", FACES)
 def test_client_created_outside_an_event_loop(face: Callable[[], object]) -> None:
-    with pytest.raises(RuntimeError, match="should be created within an async function") as told:
+    with pytest.raises(RuntimeError, match="should be created within an async function") as caught:
         face()
-    assert told.value.__cause__ is None
-    assert face.__name__ in str(told.value)
+    assert caught.value.__cause__ is None
+    assert face.__name__ in str(caught.value)
 
 
 @pytest.mark.parametrize("face", FACES)
 async def test_unknown_security_protocol_lists_the_known_ones(face: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match="TLS") as told:
+    with pytest.raises(ValueError, match="TLS") as caught:
         face(security_protocol="TLS")
     for name in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        assert name in str(told.value)
+        assert name in str(caught.value)
 
 
 async def test_topics_passed_as_a_list() -> None:
@@ -69,7 +69,7 @@ async def test_plaintext_to_a_sasl_listener() -> None:
 
 @pytest.fixture
 async def silent() -> AsyncIterator[str]:
-    """The address of a server that accepts connections and never says a word."""
+    """The address of a server that accepts connections and never responds."""
     writers = []
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,6 @@
-"""A forked child and the clients it inherits: it refuses to use them, and disturbs nobody.
+"""Clients that a forked child inherits raise errors in it and keep working in the parent.
 
-Each test runs a process of its own, since the process of the tests has threads, which do not
-survive a fork.
+Each test runs a new process, because the test process has threads, which do not survive a fork.
 """
 
 import os
@@ -52,14 +51,14 @@ def refused(awaitable):
 
 
 def run(script: str) -> None:
-    told = subprocess.run(
+    child = subprocess.run(
         [sys.executable, "-c", BEGIN + textwrap.dedent(script)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert told.returncode == 0, told.stderr
+    assert child.returncode == 0, child.stderr
 
 
 def test_dropping_a_producer_in_a_child_does_not_affect_the_parent() -> None:

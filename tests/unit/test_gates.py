@@ -1,4 +1,4 @@
-"""`tools.gates`: every part runs to its end, and the last line counts the failures of all."""
+"""`tools.gates` runs every part to its end, and its last line counts all failures."""
 
 import os
 import re
@@ -49,37 +49,39 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
     process = start(folder, *arguments)
-    said, _ = process.communicate(timeout=30)
-    return process.returncode, said
+    output, _ = process.communicate(timeout=30)
+    return process.returncode, output
 
 
 def test_parts_after_a_failing_one_run_and_the_last_line_counts_all(folder: Path) -> None:
-    status, said = run(folder, "--slots", "1", "test-bad", "lint", "test-good", "test-empty")
+    status, output = run(folder, "--slots", "1", "test-bad", "lint", "test-good", "test-empty")
     assert status == 1
-    assert "collected 9 items" in said
-    assert re.search(r"^test-bad +FAILED .* 2 failed, 4 passed, 1 error$", said, re.MULTILINE)
-    assert re.search(r"^test-good +ok .* 3 passed, 1 skipped$", said, re.MULTILINE)
-    assert re.search(r"^test-empty +ok .* no test selected$", said, re.MULTILINE)
-    assert re.search(r"^lint +ok", said, re.MULTILINE)
-    assert said.splitlines()[-1].startswith("7 passed, 3 failed, 1 skipped in ")
+    assert "collected 9 items" in output
+    assert re.search(r"^test-bad +FAILED .* 2 failed, 4 passed, 1 error$", output, re.MULTILINE)
+    assert re.search(r"^test-good +ok .* 3 passed, 1 skipped$", output, re.MULTILINE)
+    assert re.search(r"^test-empty +ok .* no test selected$", output, re.MULTILINE)
+    assert re.search(r"^lint +ok", output, re.MULTILINE)
+    assert output.splitlines()[-1].startswith("7 passed, 3 failed, 1 skipped in ")
 
 
 def test_a_run_without_failures_succeeds(folder: Path) -> None:
-    status, said = run(folder, "lint", "test-good", "test-empty")
+    status, output = run(folder, "lint", "test-good", "test-empty")
     assert status == 0
-    assert said.splitlines()[-1].startswith("3 passed, 0 failed, 1 skipped in ")
+    assert output.splitlines()[-1].startswith("3 passed, 0 failed, 1 skipped in ")
 
 
 def test_a_part_that_dies_counts_as_a_failure(folder: Path) -> None:
-    status, said = run(folder, "test-crash", "test-good")
+    status, output = run(folder, "test-crash", "test-good")
     assert status == 1
-    assert "3 passed, 1 failed, 1 skipped (parts that failed outside of tests: test-crash)" in said
+    assert (
+        "3 passed, 1 failed, 1 skipped (parts that failed outside of tests: test-crash)" in output
+    )
 
 
 def test_a_run_that_selects_no_test_fails(folder: Path) -> None:
-    status, said = run(folder, "test-empty")
+    status, output = run(folder, "test-empty")
     assert status == 1
-    assert said.splitlines()[-1].startswith("0 passed, 0 failed, 0 skipped in ")
+    assert output.splitlines()[-1].startswith("0 passed, 0 failed, 0 skipped in ")
 
 
 def test_parts_end_with_the_run(folder: Path) -> None:

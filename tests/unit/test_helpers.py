@@ -1,4 +1,4 @@
-"""helpers.create_ssl_context: verifies by default, and refuses half a key pair."""
+"""`create_ssl_context` verifies by default and rejects a key without a certificate."""
 
 import ssl
 from pathlib import Path

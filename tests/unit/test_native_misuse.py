@@ -1,4 +1,4 @@
-"""Native classes that Python code misuses: an exception, and never a crash."""
+"""Misuse of native classes raises an exception and never crashes."""
 
 import importlib
 import os
@@ -39,7 +39,7 @@ def methods() -> Iterator[tuple[str, Callable[..., Any]]]:
             if isinstance(kind, type) and kind.__module__ == module.__name__:
                 for name in vars(kind):
                     method = getattr(kind, name)
-                    # What the twins share, and static methods such as `__new__`, take any object.
+                    # Names shared with twins, and static methods, accept any self.
                     if type(method).__name__ not in ("method_descriptor", "cyfunction"):
                         continue
                     yield f"{kind.__name__}.{name}", method
@@ -159,10 +159,10 @@ def test_columns_changed_while_being_gathered() -> None:
     rows = MODULES["arrow_native"].ArrowRows(["key"], 1000, 1000)
     with pytest.raises(BufferError):
         rows.add(columns, 0, 1000)
-    columns.count = 2**61  # eight times as many bytes are none, in 64 bits
+    columns.count = 2**61  # eight times as many bytes overflow 64 bits to zero
     with pytest.raises(ValueError, match="shorter"):
         rows.add(columns, 0, 2**61)
-    starts.clear()  # held no longer
+    starts.clear()  # no longer held
 
 
 def test_topic_name_that_changes_between_two_reads() -> None:

@@ -1,4 +1,4 @@
-"""The package's own names: all there, each imported only when it is asked for."""
+"""All public names of the package exist and are imported on first access."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The plugin, used as users do: installed by entry point, in pytest runs of their own."""
+"""The pytest plugin as users run it: installed by entry point, in separate pytest runs."""
 
 import pytest
 

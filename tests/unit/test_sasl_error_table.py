@@ -1,6 +1,6 @@
-"""Every error code of Kafka while a client says who it is: what lasts is raised as it is.
+"""The reaction to every error code during SASL authentication: lasting errors are raised.
 
-The start of a client is its caller's to try again, so what passes is a connection that failed.
+The caller may retry the start of a client, so a retriable error is raised as a failed connection.
 Source: SaslClientAuthenticator of Kafka's Java client.
 """
 

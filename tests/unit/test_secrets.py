@@ -1,4 +1,4 @@
-"""Nothing that a client keeps shows its password or token: logs and error reports keep reprs."""
+"""No repr of a client's objects shows its password or token, because logs contain reprs."""
 
 import gc
 from typing import Any
@@ -22,7 +22,7 @@ class Provider(AbstractTokenProvider):
 
 
 def reprs() -> dict[str, str]:
-    """The repr and the str of everything of this package's classes, by class."""
+    """The repr and str of all reachable objects of this package's classes, by class."""
     found = {}
     for each in gc.get_objects():
         module = str(type(each).__module__)
@@ -55,7 +55,7 @@ async def test_no_object_of_a_client_shows_its_secret(
         for client in (producer, consumer):
             try:
                 await client.start()
-            except KafkaError as error:  # the embedded broker knows no OAUTHBEARER
+            except KafkaError as error:  # the embedded broker does not support OAUTHBEARER
                 errors.append(repr(error))
         shown = reprs()
         await producer.stop()

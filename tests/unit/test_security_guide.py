@@ -1,4 +1,4 @@
-"""Every code block of docs/security.md is run, as it stands."""
+"""Runs every code block of docs/security.md, unchanged."""
 
 import shlex
 import subprocess

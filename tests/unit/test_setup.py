@@ -1,4 +1,4 @@
-"""`setup.py` on machines that cannot compile, with one small module in place of the package's."""
+"""`setup.py` on machines that cannot compile, with one small module instead of the package's."""
 
 import os
 import shutil

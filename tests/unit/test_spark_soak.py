@@ -1,4 +1,4 @@
-"""What `python -m tools.spark soak` takes for right: neither Spark nor Java is needed."""
+"""The checks of `python -m tools.spark soak`, without Spark or Java."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_repeated_micro_batch_with_other_records_is_reported() -> None:
     [
         [(0, {"0": facts(0, 8)})],  # one is missing at the end
         [(0, {"0": facts(0, 4)}), (1, {"0": facts(5, 9)})],  # one in the middle
-        [(0, {"0": facts(0, 5)}), (1, {"0": facts(4, 9)})],  # one came twice
+        [(0, {"0": facts(0, 5)}), (1, {"0": facts(4, 9)})],  # one is duplicated
         [(0, {"0": (9, 0, 8, 35)})],  # one instead of another
         [],
     ],

@@ -1,4 +1,4 @@
-"""Two windows of time, the older one dropped when the newer is over."""
+"""Two time windows; the older one is dropped when the newer one ends."""
 
 from aiokafka_lite._stats import WINDOW, Recent
 
@@ -48,7 +48,7 @@ def test_old_windows_are_dropped_at_once() -> None:
 def test_a_window_without_a_value_counts_as_time() -> None:
     recent: Recent[list[int]] = Recent(list)
     count(recent, 1, 0)
-    recent.turn(30)  # somebody only looks
+    recent.turn(30)  # a read without a value
     count(recent, 2, 60)
     assert (recent.old, recent.new) == ([], [2])
     assert recent.elapsed(61) == 31

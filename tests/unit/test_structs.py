@@ -1,4 +1,4 @@
-"""structs: the values that applications unpack, compare, hash and pickle."""
+"""Applications can unpack, compare, hash and pickle the values of `structs`."""
 
 import pickle
 

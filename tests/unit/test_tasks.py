@@ -1,4 +1,4 @@
-"""_tasks: nothing is lost, and close ends within its deadline."""
+"""TaskOwner loses no task, and its close ends within the deadline."""
 
 import asyncio
 

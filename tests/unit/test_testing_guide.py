@@ -1,4 +1,4 @@
-"""Every code block of docs/testing.md is run, as it stands."""
+"""Runs every code block of docs/testing.md, unchanged."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ BLOCKS = re.findall(
 )
 PYTHON = [code for language, _, code in BLOCKS if language == "python"]
 SHELL = [code.strip() for language, _, code in BLOCKS if language == "sh"]
-NEEDED = {"aiokafka", "confluent_kafka"}  # clients that are there only in a full environment
+NEEDED = {"aiokafka", "confluent_kafka"}  # clients that only a full environment has
 
 ASYNCIO = ("-p", "no:anyio", "-o", "asyncio_mode=auto")
 ASYNCIO += ("-o", "asyncio_default_fixture_loop_scope=function")

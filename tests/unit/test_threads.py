@@ -1,4 +1,4 @@
-"""_threads: calls outside of the event loop, without the application's executor."""
+"""Calls in threads, outside of the event loop and of the application's executor."""
 
 import asyncio
 import contextlib
@@ -85,7 +85,7 @@ async def test_an_idle_thread_keeps_no_result() -> None:
 
 
 async def test_an_exception_is_in_no_reference_cycle() -> None:
-    """Or what its traceback holds, a socket for example, would stay until the collector runs."""
+    """Otherwise objects in its traceback, such as a socket, would live until the collector runs."""
 
     class Held:
         pass
@@ -178,7 +178,7 @@ async def test_thread_start_failure_raises(monkeypatch: pytest.MonkeyPatch) -> N
     await until(lambda: pool.running == 1)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        second = asyncio.ensure_future(call(pool, lambda: 2))  # done by the one that runs
+        second = asyncio.ensure_future(call(pool, lambda: 2))  # done by the running thread
         await asyncio.sleep(0)
     free.set()
     assert await first
@@ -252,7 +252,7 @@ def test_forked_child_has_its_own_threads() -> None:
 
 @pytest.fixture
 async def full_executor() -> AsyncIterator[None]:
-    """The application's own threads are all at work, and will be for long."""
+    """Keeps all threads of the default executor busy."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(2))
     free = threading.Event()
@@ -266,7 +266,7 @@ async def full_executor() -> AsyncIterator[None]:
 
 
 def by_name(cluster: FakeCluster) -> str:
-    """The bootstrap servers under a host name, which has to be looked up."""
+    """The bootstrap servers with a host name, which must be resolved."""
     return cluster.bootstrap_servers.replace("127.0.0.1", "localhost")
 
 

@@ -1,4 +1,4 @@
-"""An application whose author runs `mypy --strict`, as `make lint` does: it is never run."""
+"""An application for `mypy --strict`, which `make lint` checks; it is never run."""
 
 import asyncio
 import json

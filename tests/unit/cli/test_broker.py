@@ -1,4 +1,4 @@
-"""The standalone broker: what it prints, how it ends, what it refuses, what it does not lose."""
+"""The standalone broker: its output, its end, invalid options, and durability."""
 
 import asyncio
 import os
@@ -57,7 +57,7 @@ def start() -> Iterator[Start]:
 
 
 def lasting_address(ports: int = 1) -> str:
-    """An address that stays free: from below the ports that the system gives to anybody."""
+    """An unused address, below the range of ports that the system assigns."""
     for first in random.sample(range(20_000, 30_000), 100):
         try:
             for port in range(first, first + ports):
@@ -94,7 +94,7 @@ async def test_broker_serves_until_a_signal(start: Start, number: int) -> None:
     assert await round_trip(servers, "orders") == [b"one tea"]
     assert await round_trip(servers, "made-when-asked-for") == [b"one tea"]
     async with AIOKafkaConsumer("payments", bootstrap_servers=servers):
-        assert end(process, number) == (0, "", "")  # though somebody is connected
+        assert end(process, number) == (0, "", "")  # although a client is connected
 
 
 def test_sigint_stops_a_broker_started_in_the_background(start: Start) -> None:
@@ -121,9 +121,9 @@ def test_port_in_use_fails(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert main(["broker", "--listen", address]) == 1
-    told = capsys.readouterr().err
-    assert f"broker 0 cannot listen on {address}: Address already in use" in told
-    assert "Traceback" not in told
+    output = capsys.readouterr().err
+    assert f"broker 0 cannot listen on {address}: Address already in use" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(
@@ -166,18 +166,18 @@ def test_invalid_arguments(
     arguments: list[str], status: int, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["broker", *arguments]) == status
-    told = capsys.readouterr().err
-    assert told.startswith("broker: ")
-    assert why in told
-    assert told.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith("broker: ")
+    assert why in output
+    assert output.count("\n") == 1
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
-    told = capsys.readouterr().out
-    assert "broker" in told
-    assert "demo" in told
+    output = capsys.readouterr().out
+    assert "broker" in output
+    assert "demo" in output
 
 
 def test_no_auto_create_and_versions(start: Start) -> None:
@@ -264,7 +264,7 @@ async def test_internal_errors_are_reported_at_the_end(capsys: pytest.CaptureFix
 
 
 async def test_no_acknowledged_record_is_lost_after_a_kill(start: Start, tmp_path: Path) -> None:
-    """The producer goes on over three deaths of its broker, and neither loses nor doubles."""
+    """The producer continues through three kills of its broker, without loss or duplicates."""
     folder = tmp_path / "data"
     arguments = ("--data-dir", str(folder), "--topics", "orders:3")
     process, servers = start("--listen", lasting_address(), *arguments)
@@ -278,7 +278,7 @@ async def test_no_acknowledged_record_is_lost_after_a_kill(start: Start, tmp_pat
                 acks.append((value, await producer.send("orders", value, b"%d" % (sent % 100))))
                 sent += 1
             if death < 3:
-                await acks[500][1]  # some are written, some are on the way, some have not left
+                await acks[500][1]  # some are written, some in flight, some not sent
                 process.kill()
                 await asyncio.to_thread(process.wait, PATIENCE)
                 process, _ = start("--listen", servers, *arguments)
@@ -295,14 +295,14 @@ async def test_no_acknowledged_record_is_lost_after_a_kill(start: Start, tmp_pat
 
 
 async def test_transactions_and_offsets_survive_a_kill(start: Start, tmp_path: Path) -> None:
-    """It dies within a transaction: what was committed stays, what was open goes."""
+    """After a kill in a transaction, committed records stay and the open transaction is aborted."""
     aiokafka = pytest.importorskip("aiokafka")
     folder = tmp_path / "data"
     arguments = ("--data-dir", str(folder), "--topics", "orders:2")
     process, servers = start("--listen", lasting_address(), *arguments)
     for death in range(2):
         producer = aiokafka.AIOKafkaProducer(bootstrap_servers=servers, transactional_id="till")
-        await producer.start()  # aborts what its forerunner left open
+        await producer.start()  # aborts the transaction that its predecessor left open
         for number in range(20):
             async with producer.transaction():
                 await producer.send("orders", b"%d-%d" % (death, number), partition=number % 2)

@@ -1,4 +1,4 @@
-"""The demo tells the truth: a lost, doubled or changed record is a failure."""
+"""The demo fails if a record is lost, duplicated or changed."""
 
 import argparse
 from collections.abc import Awaitable, Callable
@@ -24,7 +24,7 @@ def test_demo_reads_every_record_back(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def corrupting(monkeypatch: pytest.MonkeyPatch, how: Callable[[Send], Send]) -> None:
-    """Let the demo's producer treat the last record of one coroutine in a wrong way."""
+    """Make the demo's producer mishandle the last record of one coroutine."""
     original = AIOKafkaProducer.send
 
     async def send(self: AIOKafkaProducer, topic: str, value: bytes, key: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""The command `pipeline`: what it says without Spark, and for wrong arguments."""
+"""The command `pipeline` without Spark, and with invalid arguments."""
 
 import importlib.util
 import re
@@ -47,10 +47,10 @@ def test_invalid_arguments_are_reported(
     capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ):
     assert main(["pipeline", *arguments]) == 2
-    said = capsys.readouterr()
-    assert said.err.startswith("pipeline: ")
-    assert words in said.err
-    assert said.out == ""
+    printed = capsys.readouterr()
+    assert printed.err.startswith("pipeline: ")
+    assert words in printed.err
+    assert printed.out == ""
 
 
 @pytest.mark.parametrize("action", [["run", "window"], ["demo"]])

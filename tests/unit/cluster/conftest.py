@@ -1,7 +1,7 @@
-"""A few lines of Kafka on loopback: brokers that answer with what a test says.
+"""A minimal Kafka on loopback: brokers that answer as a test specifies.
 
-They stand on the generated protocol's broker half alone, speak any release's versions, and can be
-killed, silenced and told to refuse; the tests see every request that reached them.
+They use only the generated protocol, support any release's versions, and can be killed, silenced
+and made to return errors. Tests see every request that reached them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class TinyBroker:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """As if killed: connections are reset, and nobody listens on the port."""
+        """Stop as if killed: connections are reset, and new ones are refused."""
         if self._server is not None:
             # A connection that is being accepted while its Server closes is never closed
             # (asyncio trips over its own assertion): first stop accepting, then close.
@@ -88,7 +88,7 @@ class TinyBroker:
             while await self._answer_one(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the client, or the test, ended it
+            pass  # ended by the client or the test
         finally:
             writer.close()
             del self._open[task]
@@ -125,13 +125,13 @@ class TinyBroker:
 
 
 class TinyKafka:
-    """A cluster of them, and what it tells.
+    """A cluster of such brokers, and its metadata.
 
     Attributes:
         topics: Partition -> (leader, epoch), by name.
         errors: Error code by topic name, instead of its partitions.
         ids: Topic id by name.
-        answers: What to answer, by API; None closes the connection.
+        answers: The response, by API; None closes the connection.
         hidden: Nodes left out of the metadata.
     """
 
@@ -160,7 +160,7 @@ class TinyKafka:
         assert isinstance(request, MetadataRequest)
         everything = request.topics is None or (version == 0 and not request.topics)
         asked = kafka.topics if everything else [topic.name for topic in request.topics]
-        told = MetadataResponse(
+        response = MetadataResponse(
             brokers=[
                 MetadataResponseBroker(b.node_id, "127.0.0.1", b.port, None)
                 for b in kafka.brokers.values()
@@ -169,10 +169,10 @@ class TinyKafka:
             topics=[kafka._topic(name, version) for name in asked],
         )
         if version >= 1:
-            told.controller_id = kafka.controller_id
+            response.controller_id = kafka.controller_id
         if version >= 2:
-            told.cluster_id = kafka.cluster_id
-        return told
+            response.cluster_id = kafka.cluster_id
+        return response
 
     def _topic(self, name: str, version: int) -> MetadataResponseTopic:
         if name in self.errors or name not in self.topics:
@@ -200,7 +200,7 @@ class TinyKafka:
 
 @pytest.fixture
 async def tiny_kafka() -> AsyncIterator[Callable[..., Awaitable[TinyKafka]]]:
-    """Starts clusters, and stops them after the test: `kafka = await tiny_kafka(brokers=3)`."""
+    """Starts clusters and stops them after the test: `kafka = await tiny_kafka(brokers=3)`."""
     started: list[TinyKafka] = []
 
     async def start(brokers: int = 1, release: str = "4.4") -> TinyKafka:
@@ -216,7 +216,7 @@ async def tiny_kafka() -> AsyncIterator[Callable[..., Awaitable[TinyKafka]]]:
 
 @pytest.fixture
 async def cluster_of() -> AsyncIterator[Callable[..., Cluster]]:
-    """Makes clients with short times, and closes them: `cluster = cluster_of(kafka)`."""
+    """Creates clients with short timeouts: `cluster_of(kafka)`. Closes them afterwards."""
     made: list[Cluster] = []
 
     def make(kafka: TinyKafka | list[tuple[str, int]], **arguments) -> Cluster:
@@ -250,7 +250,7 @@ async def task_owner() -> AsyncIterator[TaskOwner]:
 
 
 def soon(seconds: float = 5.0) -> float:
-    """A deadline that a passing test never sees."""
+    """A deadline that a passing test never reaches."""
     return asyncio.get_running_loop().time() + seconds
 
 
@@ -274,7 +274,7 @@ def until() -> Callable[..., Awaitable[None]]:
 
 @pytest.fixture
 def dead_address():
-    """An address that nobody listens on."""
+    """An address without a listener."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()

@@ -1,4 +1,4 @@
-"""What users write as bootstrap_servers."""
+"""The values of bootstrap_servers."""
 
 from __future__ import annotations
 

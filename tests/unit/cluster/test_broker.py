@@ -1,4 +1,4 @@
-"""One broker's connections: one attempt a purpose, the backoff, losing, moving, closing."""
+"""One broker's connections: attempts per purpose, the backoff, losses, moves and closing."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ async def broker_at(task_owner, lost):
     made = []
 
     def make(port: int, backoff: Backoff | None = None, options=None) -> Broker:
-        # Never those of another test: options remember what brokers speak.
+        # New for each test, because options cache the versions of brokers.
         options = options or ConnectionOptions(request_timeout=5.0, connect_timeout=2.0)
         node = Node(1, "127.0.0.1", port)
         backoff = backoff or Backoff(0.001, 0.002)
-        made.append(Broker(node, options, backoff, task_owner, lambda *told: lost.append(told)))
+        made.append(Broker(node, options, backoff, task_owner, lambda *args: lost.append(args)))
         return made[-1]
 
     yield make
@@ -42,7 +42,7 @@ async def broker_at(task_owner, lost):
 
 @pytest.fixture
 def dead_port():
-    """A port that nobody listens on."""
+    """A port without a listener."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]
@@ -162,7 +162,7 @@ async def test_lost_connection_is_reported_and_replaced(tiny_kafka, broker_at, l
     first = await broker.connection()
     await server.drop_connections()
     await until(lambda: lost)
-    assert [told[0] for told in lost] == [broker]
+    assert [args[0] for args in lost] == [broker]
     assert isinstance(lost[0][1], KafkaConnectionError)
     assert broker.connected() is None
     assert await broker.connection() is not first
@@ -332,7 +332,7 @@ async def test_cancelled_attempt_task_fails_its_callers(tiny_kafka, broker_at, s
     for _ in range(steps):
         await asyncio.sleep(0)
     (attempt,) = [t for t in asyncio.all_tasks() - before if "connect to" in t.get_name()]
-    attempt.cancel()  # as a program does that cancels every task it finds
+    attempt.cancel()  # as a program that cancels all tasks does
     async with asyncio.timeout_at(soon()):
         with pytest.raises(KafkaConnectionError, match="was cancelled"):
             await waiting

@@ -1,6 +1,6 @@
-"""Brokers die, move and come back, leaders change and lie, while many callers ask: all get there.
+"""Many requests succeed while brokers die, move and return, and leaders change or are wrong.
 
-What happens is drawn from a seed, so that a failure can be played again.
+The events are drawn from a seed, so that a failure can be reproduced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PARTITIONS = 6
 
 
 class Chaos:
-    """Does things to three brokers, and sets them right in the end."""
+    """Disturbs three brokers, and repairs them at the end."""
 
     def __init__(self, kafka, seed: int) -> None:
         self.kafka = kafka
@@ -47,7 +47,7 @@ class Chaos:
 
     async def move(self) -> None:
         await self.revive()
-        broker = self.kafka.brokers[self.random.choice([2, 3])]  # 1 stays where it is found
+        broker = self.kafka.brokers[self.random.choice([2, 3])]  # 1 keeps its address
         await broker.stop()
         broker.port = 0
         await broker.start()
@@ -78,7 +78,7 @@ async def test_requests_succeed_while_brokers_fail_at_random(seed, tiny_kafka, c
     served: list[tuple[int, int]] = []  # (node, partition or -1)
 
     def answer(broker, request, version):
-        # The request carries, in the place of a filter, which partition it is about.
+        # The request carries its partition in the field of a filter.
         partition = int(request.states_filter[0])
         leader = kafka.topics["t"].get(partition, (broker.node_id, 0))[0]
         if leader != broker.node_id:

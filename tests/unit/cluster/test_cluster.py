@@ -1,4 +1,4 @@
-"""The client's view of a cluster: beginning, refreshing, waiting, losing brokers, ending."""
+"""The client's view of a cluster: start, refresh, waiting, lost brokers and close."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TestStart:
         assert cluster.metadata.controller_id == 1
         assert cluster.broker(2).node == Node(2, "127.0.0.1", kafka.brokers[2].port)
         assert names_asked(kafka.metadata_requests[0]) == []
-        # The connection it began with is kept.
+        # The bootstrap connection is kept.
         await asyncio.gather(*(cluster.broker(n).connection() for n in (1, 2, 3)))
         assert [broker.connections for broker in kafka.brokers.values()] == [1, 1, 1]
 
@@ -59,14 +59,14 @@ class TestStart:
         assert (cluster.metadata.topics["t"].topic_id is not None) == (release in ("2.8", "4.4"))
 
     async def test_start_with_an_old_cluster_without_topics(self, tiny_kafka, cluster_of, soon):
-        """0.8.2 names no broker before the first topic, which asking for it makes."""
+        """0.8.2 lists no broker before the first topic, which is created when requested."""
         kafka = await tiny_kafka(release="0.8.2")
-        tell = kafka.answers[ApiKey.METADATA]
+        respond = kafka.answers[ApiKey.METADATA]
 
         def answer(broker, request, version):
             made = "t" in (names_asked(request) or ())
             kafka.hidden = set() if made or not kafka.hidden else {1}
-            return tell(broker, request, version)
+            return respond(broker, request, version)
 
         kafka.answers[ApiKey.METADATA] = answer
         kafka.hidden = {1}
@@ -144,7 +144,9 @@ class TestStart:
         assert not cluster.metadata.brokers
         kafka.brokers[1].speaking.set()
         await cluster.start()
-        assert cluster.metadata.version > version  # nobody takes an old answer for a new one
+        assert (
+            cluster.metadata.version > version
+        )  # no caller mistakes an old response for a new one
 
     async def test_start_retries_until_the_deadline(self, tiny_kafka, cluster_of, soon, until):
         kafka = await tiny_kafka()
@@ -378,7 +380,7 @@ class TestTopics:
         metadata = await cluster.wait_for_version(cluster.set_topics(None), soon())
         assert set(metadata.topics) == {"t", "u"}
         assert names_asked(kafka.metadata_requests[-1]) == ([] if release == "0.9" else None)
-        # A topic that is not there yet has to be asked for by its name to be made.
+        # A missing topic is created only by a request that names it.
         waiting = asyncio.create_task(cluster.partitions_of("new", soon()))
         await asyncio.sleep(0.02)
         kafka.topics["new"] = {0: (1, 0)}
@@ -402,7 +404,7 @@ class TestTopics:
         del kafka.errors["new"]
         kafka.topics["new"] = {0: (1, 0), 1: (-1, 0)}
         assert set(await waiting) == {0, 1}
-        # Nobody asks, but a partition without a leader is asked about until it has one.
+        # Without any caller, a partition without a leader is requested until it has one.
         kafka.topics["new"] = {0: (1, 0), 1: (1, 1)}
         await until(lambda: cluster.metadata.leader("new", 1))
 
@@ -456,13 +458,13 @@ class TestBrokers:
         await asyncio.wait(asking)
 
     async def test_throttling_broker_comes_last(self, tiny_kafka, cluster_of, soon, until):
-        """It looks idle: nothing is in flight while it does not listen."""
+        """It looks idle: nothing is in flight while it throttles."""
 
         def throttled(broker, request, version):
-            told = type(broker.kafka).metadata(broker, request, version)
+            response = type(broker.kafka).metadata(broker, request, version)
             if broker.node_id == 1:
-                told.throttle_time_ms = 60_000
-            return told
+                response.throttle_time_ms = 60_000
+            return response
 
         kafka = await tiny_kafka(3)
         cluster = cluster_of(kafka)
@@ -541,7 +543,7 @@ class TestBrokers:
     ):
         kafka = await tiny_kafka(brokers=3)
         seed = kafka.bootstrap[:1]
-        kafka.hidden = {1, 3}  # the bootstrap address is a name that stands for others
+        kafka.hidden = {1, 3}  # the bootstrap address is a name for several brokers
         cluster = cluster_of(seed)
         await cluster.start()
         assert set(cluster.metadata.brokers) == {2}
@@ -559,14 +561,14 @@ class TestBrokers:
         kafka.hidden = {1, 3}
         cluster = cluster_of(kafka.bootstrap[:1])
         await cluster.start()
-        tell = kafka.answers[ApiKey.METADATA]
+        respond = kafka.answers[ApiKey.METADATA]
 
         def answer(broker, request, version):
-            told = tell(broker, request, version)
+            response = respond(broker, request, version)
             if broker.node_id == 2:
-                told.error_code = 129  # REBOOTSTRAP_REQUIRED (KIP-1102)
-                told.brokers = [b for b in told.brokers if b.node_id == 2]
-            return told
+                response.error_code = 129  # REBOOTSTRAP_REQUIRED (KIP-1102)
+                response.brokers = [b for b in response.brokers if b.node_id == 2]
+            return response
 
         kafka.answers[ApiKey.METADATA] = answer
         kafka.hidden = {1}
@@ -624,7 +626,7 @@ class TestTelling:
         third = Node(3, "127.0.0.1", 1)
         assert cluster.apply_leader_hints([LeaderHint("t", 0, 3, 2, third)])
         assert cluster.broker(3).node == third
-        # What a broker that lags tells does not undo it.
+        # The response of a lagging broker does not undo it.
         await cluster.refresh(soon())
         assert cluster.metadata.partition("t", 0).leader == 3
 

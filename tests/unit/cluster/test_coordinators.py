@@ -1,4 +1,4 @@
-"""Look-ups of coordinators that several ask for at once."""
+"""Concurrent lookups of coordinators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUP = CoordinatorKind.GROUP
 
 
 class Asked:
-    """A look-up that ends when it is told to."""
+    """A lookup that ends when the test releases it."""
 
     def __init__(self) -> None:
         self.begun = 0

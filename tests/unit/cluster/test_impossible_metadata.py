@@ -1,4 +1,4 @@
-"""Impossible metadata is refused before it becomes the client's state."""
+"""Invalid metadata is rejected before it becomes the client's state."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ HIGHEST = 2**31 - 1
 LOWEST = -(2**31)
 
 
-def told(*numbers: int, leader: int = 1, epoch: int = 0, **broker: Any) -> MetadataResponse:
-    """An answer about one topic with these partitions."""
+def metadata_response(
+    *numbers: int, leader: int = 1, epoch: int = 0, **broker: Any
+) -> MetadataResponse:
+    """A response with one topic and these partitions."""
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(**{"node_id": 1, "host": "b1", "port": 9092, **broker}),
@@ -66,26 +68,26 @@ def merged(response: MetadataResponse, old: Metadata = EMPTY) -> Metadata:
 @pytest.mark.parametrize(
     "response",
     [
-        told(0, -1),
-        told(-1),
-        told(LOWEST),
-        told(HIGHEST),
-        told(0, 3_000_000),
-        told(0, 1 + GAPS + 1),
-        told(0, 0, 0, GAPS + 2),
-        told(0, leader=-2),
-        told(0, leader=LOWEST),
-        told(0, epoch=-2),
-        told(0, node_id=-1),
-        told(0, node_id=LOWEST),
-        told(0, port=0),
-        told(0, port=-1),
-        told(0, port=65536),
-        told(0, port=HIGHEST),
-        told(0, host=""),
-        told(0, host="a\0b"),
-        told(0, host="\N{ZERO WIDTH SPACE}"),
-        told(0, host="h" * 300),
+        metadata_response(0, -1),
+        metadata_response(-1),
+        metadata_response(LOWEST),
+        metadata_response(HIGHEST),
+        metadata_response(0, 3_000_000),
+        metadata_response(0, 1 + GAPS + 1),
+        metadata_response(0, 0, 0, GAPS + 2),
+        metadata_response(0, leader=-2),
+        metadata_response(0, leader=LOWEST),
+        metadata_response(0, epoch=-2),
+        metadata_response(0, node_id=-1),
+        metadata_response(0, node_id=LOWEST),
+        metadata_response(0, port=0),
+        metadata_response(0, port=-1),
+        metadata_response(0, port=65536),
+        metadata_response(0, port=HIGHEST),
+        metadata_response(0, host=""),
+        metadata_response(0, host="a\0b"),
+        metadata_response(0, host="\N{ZERO WIDTH SPACE}"),
+        metadata_response(0, host="h" * 300),
     ],
 )
 def test_invalid_response_is_rejected(response: MetadataResponse) -> None:
@@ -95,16 +97,16 @@ def test_invalid_response_is_rejected(response: MetadataResponse) -> None:
 
 def test_partitions_that_never_had_a_leader_may_be_missing() -> None:
     """A cluster with ZooKeeper omits them; the others keep their numbers."""
-    partitions = merged(told(1, 5)).topics["orders"].partitions
+    partitions = merged(metadata_response(1, 5)).topics["orders"].partitions
     assert set(partitions) == {1, 5}
 
 
 def test_a_repeated_partition_counts_once() -> None:
-    assert len(merged(told(0, 0, 0)).topics["orders"].partitions) == 1
+    assert len(merged(metadata_response(0, 0, 0)).topics["orders"].partitions) == 1
 
 
 def test_a_negative_controller_id_means_no_controller() -> None:
-    response = told(0)
+    response = metadata_response(0)
     response.controller_id = LOWEST
     assert merged(response).controller_id == -1
 
@@ -122,7 +124,7 @@ def test_a_negative_controller_id_means_no_controller() -> None:
     ],
 )
 def test_invalid_leader_hint_is_ignored(hint: LeaderHint) -> None:
-    metadata = merged(told(0))
+    metadata = merged(metadata_response(0))
     assert metadata.with_leaders([hint]) is metadata
 
 
@@ -132,8 +134,8 @@ def partition_after(metadata: Metadata) -> Partition:
 
 def test_a_false_epoch_is_dropped_after_consecutive_contradictions() -> None:
     """Otherwise one false epoch would hide every later leader for as long as the client lives."""
-    metadata = merged(told(0, leader=1, epoch=HIGHEST))
-    true = told(0, leader=2, epoch=3)
+    metadata = merged(metadata_response(0, leader=1, epoch=HIGHEST))
+    true = metadata_response(0, leader=2, epoch=3)
     for _ in range(OUTDATED_ANSWERS - 1):
         metadata = merged(true, metadata)
         assert partition_after(metadata).leader == 1
@@ -143,20 +145,20 @@ def test_a_false_epoch_is_dropped_after_consecutive_contradictions() -> None:
 
 
 def test_only_consecutive_outdated_responses_count() -> None:
-    metadata = merged(told(0, leader=1, epoch=9))
+    metadata = merged(metadata_response(0, leader=1, epoch=9))
     for _ in range(3):
         for _ in range(OUTDATED_ANSWERS - 1):
-            metadata = merged(told(0, leader=2, epoch=8), metadata)
-        metadata = merged(told(0, leader=1, epoch=9), metadata)
+            metadata = merged(metadata_response(0, leader=2, epoch=8), metadata)
+        metadata = merged(metadata_response(0, leader=1, epoch=9), metadata)
     assert partition_after(metadata).leader == 1
 
 
 def test_response_about_other_topics_keeps_the_count() -> None:
-    metadata = merged(told(0, leader=1, epoch=9))
-    metadata = merged(told(0, leader=2, epoch=8), metadata)
+    metadata = merged(metadata_response(0, leader=1, epoch=9))
+    metadata = merged(metadata_response(0, leader=2, epoch=8), metadata)
     other = merge(
         metadata,
-        MetadataResponse(brokers=told(0).brokers, cluster_id="c", topics=[]),
+        MetadataResponse(brokers=metadata_response(0).brokers, cluster_id="c", topics=[]),
         version=2,
         api_version=13,
         asked=frozenset(),
@@ -168,8 +170,8 @@ def test_response_about_other_topics_keeps_the_count() -> None:
 def number(partitions: list[int]) -> Callable[[MetadataResponse], None]:
     def edit(response: MetadataResponse) -> None:
         for topic in response.topics:
-            for partition, told_as in zip(topic.partitions, partitions, strict=True):
-                partition.partition_index = told_as
+            for partition, index in zip(topic.partitions, partitions, strict=True):
+                partition.partition_index = index
 
     return edit
 

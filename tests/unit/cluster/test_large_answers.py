@@ -1,4 +1,4 @@
-"""A large metadata answer is read in slices: to the same end as at once, and the loop goes on."""
+"""A large metadata response is read in slices, with the same result, while the loop runs."""
 
 import asyncio
 from uuid import UUID
@@ -26,7 +26,7 @@ PARTITIONS = 40
 
 
 def answer(version: int, *, epoch: int = 4) -> MetadataResponse:
-    """Some topics, one of them refused, one nameless where that can be."""
+    """Some topics, one with an error, and one without a name if the version allows it."""
     topics = [
         MetadataResponseTopic(
             name=f"t{number}",
@@ -73,16 +73,16 @@ def merging(old: Metadata, version: int, asked: frozenset[str] | None = None) ->
 async def in_slices(
     data: bytes, version: int, old: Metadata = EMPTY, asked: frozenset[str] | None = None
 ) -> tuple[MetadataAnswer, Metadata]:
-    told = MetadataAnswer.decode(Reader(data), version)
-    assert (told.unread is not None) == (version >= 9)
+    response = MetadataAnswer.decode(Reader(data), version)
+    assert (response.unread is not None) == (version >= 9)
     into = merging(old, version, asked)
-    await read_on(told, into, version)
-    return told, into.finish(told, version=1)
+    await read_on(response, into, version)
+    return response, into.finish(response, version=1)
 
 
 @pytest.fixture(autouse=True)
 def all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And each slice is as short as it can be."""
+    """Each slice is as short as possible."""
     monkeypatch.setattr(large, "LARGE", 0)
     monkeypatch.setattr(large, "SLICE", 0)
     monkeypatch.setattr(large, "LOOK_EVERY", 10)
@@ -95,7 +95,7 @@ async def test_large_response_decodes_like_the_generated_class(
 ) -> None:
     data = wire(answer(version), version)
     at_once = MetadataResponse.decode(Reader(data), version)
-    told, after = await in_slices(data, version, asked=asked)
+    response, after = await in_slices(data, version, asked=asked)
 
     def expected(response: MetadataResponse, old: Metadata) -> Metadata:
         return merge(
@@ -109,8 +109,8 @@ async def test_large_response_decodes_like_the_generated_class(
 
     assert after == expected(at_once, EMPTY)
     for field in ("throttle_time_ms", "brokers", "cluster_id", "controller_id", "error_code"):
-        assert getattr(told, field) == getattr(at_once, field)
-    # An older epoch never wins, in slices neither.
+        assert getattr(response, field) == getattr(at_once, field)
+    # An older epoch never wins, in slices too.
     older = wire(answer(version, epoch=3), version)
     _, later = await in_slices(older, version, after, asked)
     assert later == expected(MetadataResponse.decode(Reader(older), version), after)
@@ -148,11 +148,11 @@ async def test_newer_leader_hint_during_the_reading_is_kept() -> None:
     data = wire(answer(13), 13)
     _, old = await in_slices(data, 13)
     into = merging(old, 13)
-    told = MetadataAnswer.decode(Reader(data), 13)
-    await read_on(told, into, 13)
+    response = MetadataAnswer.decode(Reader(data), 13)
+    await read_on(response, into, 13)
     current = old.with_leaders([LeaderHint("t0", 7, 2, 5)])
     assert current is not old
-    after = into.finish(told, version=2, current=current)
+    after = into.finish(response, version=2, current=current)
     assert after.topics["t0"].partitions[7].leader_epoch == 5
     assert after.leader("t0", 7) is not None
     assert after.topics["t0"].partitions[8] == old.topics["t0"].partitions[8]
@@ -163,10 +163,10 @@ async def test_recreated_topic_keeps_no_leader_of_the_old_one() -> None:
     _, old = await in_slices(wire(answer(13), 13), 13)
     again = answer(13, epoch=0)
     again.topics[0].topic_id = UUID(int=77)
-    told = MetadataAnswer.decode(Reader(wire(again, 13)), 13)
+    response = MetadataAnswer.decode(Reader(wire(again, 13)), 13)
     into = merging(old, 13)
-    await read_on(told, into, 13)
-    after = into.finish(told, version=2, current=old.with_leaders([LeaderHint("t0", 7, 2, 5)]))
+    await read_on(response, into, 13)
+    after = into.finish(response, version=2, current=old.with_leaders([LeaderHint("t0", 7, 2, 5)]))
     assert after.topics["t0"].topic_id == UUID(int=77)
     assert after.topics["t0"].partitions[7].leader_epoch == 0
 

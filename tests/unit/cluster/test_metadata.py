@@ -1,4 +1,4 @@
-"""The merge of metadata: tables of single answers, and a model that forgets nothing by accident."""
+"""The merge of metadata: tables of single responses, and a model for random ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from aiokafka_lite.protocol.primitives import ZERO_UUID, Reader
 ID_1, ID_2 = UUID(int=1), UUID(int=2)
 
 
-def told_partition(partition: int, leader: int, epoch: int, error: int = 0):
+def partition_response(partition: int, leader: int, epoch: int, error: int = 0):
     return MetadataResponsePartition(
         error_code=error,
         partition_index=partition,
@@ -50,7 +50,7 @@ def told_partition(partition: int, leader: int, epoch: int, error: int = 0):
     )
 
 
-def told_topic(name: str, *partitions, topic_id: UUID = ID_1, error: int = 0):
+def topic_response(name: str, *partitions, topic_id: UUID = ID_1, error: int = 0):
     return MetadataResponseTopic(
         error_code=error, name=name, topic_id=topic_id, partitions=list(partitions)
     )
@@ -85,7 +85,7 @@ def merged(
 
 
 def test_response_becomes_a_snapshot():
-    told = merged(
+    reported = merged(
         EMPTY,
         MetadataResponseTopic(
             name="t",
@@ -95,16 +95,19 @@ def test_response_becomes_a_snapshot():
         ),
         version=4,
     )
-    assert told.version == 4
-    assert told.brokers == {1: Node(1, "host1", 9091, "rack1"), 2: Node(2, "host2", 9092, "rack2")}
-    assert (told.controller_id, told.cluster_id) == (1, "c")
-    topic = told.topics["t"]
+    assert reported.version == 4
+    assert reported.brokers == {
+        1: Node(1, "host1", 9091, "rack1"),
+        2: Node(2, "host2", 9092, "rack2"),
+    }
+    assert (reported.controller_id, reported.cluster_id) == (1, "c")
+    topic = reported.topics["t"]
     assert (topic.topic_id, topic.is_internal, topic.error) == (ID_1, True, None)
     assert topic.partitions == {0: Partition(0, 2, 7, (1, 2), (2,), (1,), None)}
-    assert told.topic_names == {ID_1: "t"}
-    assert told.leader("t", 0) == Node(2, "host2", 9092, "rack2")
-    assert told.leader("t", 1) is None
-    assert told.leader("other", 0) is None
+    assert reported.topic_names == {ID_1: "t"}
+    assert reported.leader("t", 0) == Node(2, "host2", 9092, "rack2")
+    assert reported.leader("t", 1) is None
+    assert reported.leader("other", 0) is None
 
 
 def test_snapshot_is_immutable():
@@ -121,27 +124,27 @@ def test_snapshot_is_immutable():
         pytest.param(5, 0, ID_2, 2, id="made again: another topic id begins anew"),
         pytest.param(5, -1, ID_1, 2, id="an unknown epoch is compared with nothing"),
         pytest.param(-1, 0, ID_1, 2, id="nor is one compared with an unknown"),
-        pytest.param(5, 4, ZERO_UUID, 1, id="older, from a broker that tells no topic id"),
+        pytest.param(5, 4, ZERO_UUID, 1, id="older, from a broker without topic ids"),
     ],
 )
 def test_older_leader_epoch_is_ignored(before, now, topic_id, leader):
-    old = merged(EMPTY, told_topic("t", told_partition(0, 1, before)))
-    new = merged(old, told_topic("t", told_partition(0, 2, now), topic_id=topic_id))
+    old = merged(EMPTY, topic_response("t", partition_response(0, 1, before)))
+    new = merged(old, topic_response("t", partition_response(0, 2, now), topic_id=topic_id))
     assert new.partition("t", 0).leader == leader
     assert new.topics["t"].topic_id == (None if topic_id == ZERO_UUID else topic_id)
 
 
 @pytest.mark.parametrize(("api_version", "leader", "epoch"), [(7, 2, -1), (8, 2, -1), (9, 1, 5)])
 def test_epochs_before_metadata_v9_are_ignored(api_version, leader, epoch):
-    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
-    new = merged(old, told_topic("t", told_partition(0, 2, 3)), api_version=api_version)
+    old = merged(EMPTY, topic_response("t", partition_response(0, 1, 5)))
+    new = merged(old, topic_response("t", partition_response(0, 2, 3)), api_version=api_version)
     assert new.partition("t", 0).leader == leader
     assert new.partition("t", 0).leader_epoch == epoch
 
 
 def test_node_from_a_coordinator_lookup_is_added():
     known = merged(EMPTY)
-    assert known.with_node(Node(1, "host1", 9091)) is known, "it tells nothing new"
+    assert known.with_node(Node(1, "host1", 9091)) is known, "it is not new"
     assert known.with_node(Node(1, "moved", 9091)).brokers[1] == Node(1, "moved", 9091)
     third = Node(3, "host3", 9093)
     assert known.with_node(third).brokers == {**known.brokers, 3: third}
@@ -149,21 +152,21 @@ def test_node_from_a_coordinator_lookup_is_added():
 
 @pytest.mark.parametrize("code", [3, 5, 7, 56, -1])
 def test_retriable_error_is_kept_with_the_partitions(code):
-    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
-    new = merged(old, told_topic("t", error=code))
+    old = merged(EMPTY, topic_response("t", partition_response(0, 1, 5)))
+    new = merged(old, topic_response("t", error=code))
     assert new.topics["t"].error is for_code(code)
     assert new.topics["t"].partitions == old.topics["t"].partitions
     assert not new.topics["t"].settled
-    # ... and the epochs are remembered through it
-    later = merged(new, told_topic("t", told_partition(0, 2, 4)))
+    # ... and the epochs are kept
+    later = merged(new, topic_response("t", partition_response(0, 2, 4)))
     assert later.partition("t", 0).leader == 1
 
 
 def test_without_topic_ids_an_unknown_topic_forgets_its_epochs():
-    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5), topic_id=ZERO_UUID))
-    gone = merged(old, told_topic("t", error=3, topic_id=ZERO_UUID))
+    old = merged(EMPTY, topic_response("t", partition_response(0, 1, 5), topic_id=ZERO_UUID))
+    gone = merged(old, topic_response("t", error=3, topic_id=ZERO_UUID))
     assert gone.partition("t", 0).leader == 1
-    again = merged(gone, told_topic("t", told_partition(0, 2, 0), topic_id=ZERO_UUID))
+    again = merged(gone, topic_response("t", partition_response(0, 2, 0), topic_id=ZERO_UUID))
     assert again.partition("t", 0).leader == 2
 
 
@@ -171,8 +174,8 @@ def test_without_topic_ids_an_unknown_topic_forgets_its_epochs():
     ("code", "error"), [(29, TopicAuthorizationFailedError), (17, InvalidTopicError)]
 )
 def test_lasting_error_removes_the_partitions(code, error):
-    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
-    new = merged(old, told_topic("t", error=code))
+    old = merged(EMPTY, topic_response("t", partition_response(0, 1, 5)))
+    new = merged(old, topic_response("t", error=code))
     assert new.topics["t"].error is error
     assert new.topics["t"].partitions == {}
     assert new.topics["t"].settled
@@ -184,28 +187,30 @@ def test_requested_topic_missing_from_the_response_is_unknown():
 
 
 def test_partition_without_leader():
-    new = merged(EMPTY, told_topic("t", told_partition(0, -1, 5, error=5)))
+    new = merged(EMPTY, topic_response("t", partition_response(0, -1, 5, error=5)))
     assert new.partition("t", 0).error is LeaderNotAvailableError
     assert new.leader("t", 0) is None
     assert not new.topics["t"].settled
 
 
 def test_partition_missing_from_a_response_is_removed():
-    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5), told_partition(1, 1, 5)))
-    new = merged(old, told_topic("t", told_partition(0, 1, 0), topic_id=ID_2))
+    old = merged(
+        EMPTY, topic_response("t", partition_response(0, 1, 5), partition_response(1, 1, 5))
+    )
+    new = merged(old, topic_response("t", partition_response(0, 1, 0), topic_id=ID_2))
     assert set(new.topics["t"].partitions) == {0}
 
 
 def test_partial_response_keeps_other_tracked_topics():
     old = merged(
         EMPTY,
-        told_topic("kept", told_partition(0, 1, 1)),
-        told_topic("forgotten", told_partition(0, 1, 1), topic_id=ID_2),
+        topic_response("kept", partition_response(0, 1, 1)),
+        topic_response("forgotten", partition_response(0, 1, 1), topic_id=ID_2),
         asked=("kept", "forgotten"),
     )
     new = merged(
         old,
-        told_topic("t", told_partition(0, 1, 1), topic_id=UUID(int=3)),
+        topic_response("t", partition_response(0, 1, 1), topic_id=UUID(int=3)),
         keep=lambda name: name == "kept",
     )
     assert set(new.topics) == {"t", "kept"}
@@ -213,7 +218,7 @@ def test_partial_response_keeps_other_tracked_topics():
 
 
 def test_response_with_all_topics_drops_missing_ones():
-    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 1)))
+    old = merged(EMPTY, topic_response("t", partition_response(0, 1, 1)))
     assert merged(old, asked=None).topics == {}
 
 
@@ -231,22 +236,24 @@ def test_v0_response_has_all_topics_but_no_cluster_data():
         return merge(EMPTY, received, version=1, api_version=0, asked=asked, keep=lambda name: True)
 
     assert after(asked=()).topics == {}
-    told = after(asked=None)
-    assert (told.controller_id, told.cluster_id) == (-1, None)
-    assert told.brokers == {1: Node(1, "host1", 9091, None)}
-    assert told.topics["t"].partitions == {0: Partition(0, 1, -1, (1,), (1,), (), None)}
+    reported = after(asked=None)
+    assert (reported.controller_id, reported.cluster_id) == (-1, None)
+    assert reported.brokers == {1: Node(1, "host1", 9091, None)}
+    assert reported.topics["t"].partitions == {0: Partition(0, 1, -1, (1,), (1,), (), None)}
 
 
 def test_response_of_another_cluster_replaces_everything():
-    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)), told_topic("u"), asked="tu")
-    new = merged(old, told_topic("t", told_partition(0, 2, 1)), cluster_id="d")
+    old = merged(
+        EMPTY, topic_response("t", partition_response(0, 1, 5)), topic_response("u"), asked="tu"
+    )
+    new = merged(old, topic_response("t", partition_response(0, 2, 1)), cluster_id="d")
     assert new.partition("t", 0).leader == 2
     assert "u" not in new.topics
 
 
 def test_response_without_cluster_id_keeps_the_known_one():
-    old = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
-    new = merged(old, told_topic("t", told_partition(0, 2, 4)), cluster_id=None)
+    old = merged(EMPTY, topic_response("t", partition_response(0, 1, 5)))
+    new = merged(old, topic_response("t", partition_response(0, 2, 4)), cluster_id=None)
     assert new.cluster_id == "c"
     assert new.partition("t", 0).leader == 1
 
@@ -258,14 +265,14 @@ def test_response_without_brokers_is_rejected(api_version):
 
 
 def test_v0_response_without_brokers_is_accepted_at_first():
-    """0.8.2 names none before its first topic; any other broker that names none is starting."""
+    """0.8.2 lists none before its first topic; any other broker that lists none is starting."""
     assert merged(EMPTY, brokers=(), api_version=0, version=1).version == 1
     with pytest.raises(MetadataEmptyBrokerList):
         merged(EMPTY, brokers=(), api_version=1)
 
 
 class TestLeaderHints:
-    known = merged(EMPTY, told_topic("t", told_partition(0, 1, 5)))
+    known = merged(EMPTY, topic_response("t", partition_response(0, 1, 5)))
 
     def test_newer_hint_is_adopted(self):
         new = self.known.with_leaders([LeaderHint("t", 0, 2, 6)])
@@ -293,7 +300,7 @@ class TestLeaderHints:
     def test_older_response_does_not_undo_a_hint(self):
         new = merged(
             self.known.with_leaders([LeaderHint("t", 0, 2, 6)]),
-            told_topic("t", told_partition(0, 1, 5)),
+            topic_response("t", partition_response(0, 1, 5)),
         )
         assert new.partition("t", 0).leader == 2
 
@@ -311,15 +318,15 @@ class TestLeaderHints:
 @pytest.mark.parametrize("auto_create", [True, False])
 def test_metadata_requests(asked, api_version, topics, auto_create):
     request = metadata_request(asked, api_version, auto_create)
-    request.encode(bytearray(), api_version)  # nothing is set that the version lacks
+    request.encode(bytearray(), api_version)  # no field is set that the version lacks
     assert (request.topics and [t.name for t in request.topics]) == topics
     assert request.allow_auto_topic_creation is (auto_create or api_version < 4)
 
 
 class MergeModel(RuleBasedStateMachine):
-    """Random answers against a model that keeps, for each partition, what to believe and why.
+    """Compares random responses with a model that keeps the expected state of each partition.
 
-    The model: (topic id, leader, epoch) a partition, in one flat dictionary; a told partition
+    The model: (topic id, leader, epoch) a partition, in one flat dictionary; a reported partition
     replaces it unless same topic, both epochs known, and older.
     """
 
@@ -335,7 +342,7 @@ class MergeModel(RuleBasedStateMachine):
 
     @rule(
         asked=st.none() | st.frozensets(st.sampled_from(names)),
-        told=st.dictionaries(
+        reported=st.dictionaries(
             st.sampled_from(names),
             st.tuples(
                 st.sampled_from([0, 0, 0, 3, 5, 29]),
@@ -347,18 +354,18 @@ class MergeModel(RuleBasedStateMachine):
         ),
         kept=st.sets(st.sampled_from(names)),
     )
-    def answered(self, asked, told, kept):
+    def answered(self, asked, reported, kept):
         topics = []
-        for name, (error, topic_id, partitions) in told.items():
+        for name, (error, topic_id, partitions) in reported.items():
             if error:
-                topics.append(told_topic(name, error=error, topic_id=ZERO_UUID))
+                topics.append(topic_response(name, error=error, topic_id=ZERO_UUID))
             else:
-                rows = [told_partition(p, leader, e) for p, (leader, e) in partitions.items()]
-                topics.append(told_topic(name, *rows, topic_id=topic_id))
+                rows = [partition_response(p, leader, e) for p, (leader, e) in partitions.items()]
+                topics.append(topic_response(name, *rows, topic_id=topic_id))
         self.metadata = merged(self.metadata, *topics, asked=asked, keep=kept.__contains__)
-        self._believe(asked, told, kept)
+        self._believe(asked, reported, kept)
 
-    def _believe(self, asked, told, kept):
+    def _believe(self, asked, reported, kept):
         for name in self.names:
             known = {p: v for (n, p), v in self.partitions.items() if n == name}
             concerned = asked is None or name in asked
@@ -366,10 +373,10 @@ class MergeModel(RuleBasedStateMachine):
                 if name not in kept:
                     self._forget(name)
                 continue
-            if name not in told and asked is None:
+            if name not in reported and asked is None:
                 self._forget(name)
                 continue
-            error, topic_id, partitions = told.get(name, (3, ZERO_UUID, {}))
+            error, topic_id, partitions = reported.get(name, (3, ZERO_UUID, {}))
             self._forget_partitions(name)
             self.errors[name] = error
             self.ids.setdefault(name, None)

@@ -142,13 +142,13 @@ def test_request_for_topics_in_flight_gets_that_response():
 
 
 class ScheduleModel(RuleBasedStateMachine):
-    """Nobody is forgotten, nobody gets an answer older than the question, and the pauses hold."""
+    """Every caller gets a response newer than its request, and the pauses are kept."""
 
     def __init__(self):
         super().__init__()
         self.now = 0.0
         self.schedule = schedule(max_age=20.0)
-        self.told = 0  # number of the last answer
+        self.answered_number = 0  # number of the last response
         self.waiting: list[tuple[int, int, frozenset[str]]] = []  # (number, left so far, names)
         self.left = 0
         self.ended_at = -math.inf
@@ -185,8 +185,8 @@ class ScheduleModel(RuleBasedStateMachine):
     def is_answered(self, unsettled):
         self.unsettled = unsettled & self.asks
         self.schedule.on_answer(self.now, self.unsettled)
-        self.told, self.ended_at = self.left, self.now
-        satisfied = [w for w in self.waiting if self.told > w[0]]
+        self.answered_number, self.ended_at = self.left, self.now
+        satisfied = [w for w in self.waiting if self.answered_number > w[0]]
         for _, _, names in satisfied:
             assert names <= self.asks
         self.waiting = [w for w in self.waiting if w not in satisfied]

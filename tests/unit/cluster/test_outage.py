@@ -1,4 +1,4 @@
-"""Outages in the log: the first failure, a reminder a minute, and the end."""
+"""Log lines of outages: the first failure, a reminder every minute, and the end."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def lines(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> lis
 def test_outage_logs_its_start_then_each_minute_then_its_end() -> None:
     away = Outage("cannot reach broker 1", "connected to broker 1")
     assert away.on_success(0.0) is None
-    told = [line for second in range(100, 231) if (line := away.on_failure(second, "refused"))]
-    assert told == [
+    logged = [line for second in range(100, 231) if (line := away.on_failure(second, "refused"))]
+    assert logged == [
         "cannot reach broker 1: refused",
         "cannot reach broker 1 for 60 s (61 attempts): refused",
         "cannot reach broker 1 for 120 s (121 attempts): refused",
@@ -61,19 +61,19 @@ async def test_unreachable_cluster_does_not_flood_the_log(
         before = cluster._schedule.number
         await until(lambda before=before: cluster._schedule.number > before)
         attempts += 1
-    told = lines(caplog)
-    assert len(told) == 2, told
-    assert all(line.startswith("aiokafka_lite: ") for line in told)
-    assert any(line.startswith("aiokafka_lite: no broker answers: ") for line in told)
-    assert any(line.startswith("aiokafka_lite: cannot reach broker 1: ") for line in told)
-    assert all("Connection refused" in line for line in told)
+    logged = lines(caplog)
+    assert len(logged) == 2, logged
+    assert all(line.startswith("aiokafka_lite: ") for line in logged)
+    assert any(line.startswith("aiokafka_lite: no broker answers: ") for line in logged)
+    assert any(line.startswith("aiokafka_lite: cannot reach broker 1: ") for line in logged)
+    assert all("Connection refused" in line for line in logged)
     caplog.clear()
     await kafka.start()
     await cluster.refresh(soon())
-    told = lines(caplog)
-    assert len(told) == 2, told
-    assert any("a broker answers again after" in line for line in told)
-    assert any("connected to broker 1 at 127.0.0.1" in line for line in told)
+    logged = lines(caplog)
+    assert len(logged) == 2, logged
+    assert any("a broker answers again after" in line for line in logged)
+    assert any("connected to broker 1 at 127.0.0.1" in line for line in logged)
 
 
 async def test_repeated_connection_losses_do_not_flood_the_log(
@@ -87,9 +87,9 @@ async def test_repeated_connection_losses_do_not_flood_the_log(
         await cluster.refresh(soon())
         await kafka.brokers[1].drop_connections()
         await until(lambda: cluster.broker(1).connected() is None)
-    told = [line for line in lines(caplog, logging.INFO) if "lost" in line]
-    assert len(told) == 1
-    assert told[0].startswith("aiokafka_lite: connection to broker 1 at 127.0.0.1")
+    logged = [line for line in lines(caplog, logging.INFO) if "lost" in line]
+    assert len(logged) == 1
+    assert logged[0].startswith("aiokafka_lite: connection to broker 1 at 127.0.0.1")
 
 
 async def test_failed_start_raises_and_logs_nothing(cluster_of, dead_address, caplog):
@@ -117,9 +117,9 @@ async def test_unreachable_broker_is_logged(tiny_kafka, cluster_of, until, caplo
     for _ in range(3):
         with pytest.raises(KafkaConnectionError):
             await cluster.broker(2).connection()
-    told = [line for line in lines(caplog) if "cannot reach broker 2" in line]
-    assert len(told) == 3
-    assert "(3 attempts)" in told[-1]
+    logged = [line for line in lines(caplog) if "cannot reach broker 2" in line]
+    assert len(logged) == 3
+    assert "(3 attempts)" in logged[-1]
     await kafka.brokers[2].start()
     async with asyncio.timeout(5):
         await cluster.broker(2).connection()

@@ -1,4 +1,4 @@
-"""The retry loop: which errors pass, where each route leads, and every way to end early."""
+"""The retry loop: retriable errors, routes, and early ends."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ from aiokafka_lite.protocol.registry import ApiKey
 
 @pytest.fixture
 def script():
-    """Makes a cluster answer ListGroups with these codes, in turn, the last one for ever.
+    """Make a cluster answer ListGroups with these codes in turn, then always with the last one.
 
-    Returns the node ids in the order they were asked.
+    Returns the node ids in the order of the requests.
     """
 
     def scripted(kafka, *codes, by_node=None):
@@ -252,7 +252,7 @@ class TestRoutes:
 
 
 class Coordination:
-    """Answers FindCoordinator: nodes by key; counts look-ups."""
+    """Answers FindCoordinator with nodes by key, and counts the lookups."""
 
     def __init__(self, kafka, node_id: int) -> None:
         self.node_id = node_id

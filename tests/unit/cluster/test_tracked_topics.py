@@ -1,4 +1,4 @@
-"""Which topics are asked about: the first answer sets the expiry, use renews it."""
+"""The tracked topics: the first response sets the expiry, and use renews it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ NAMES = ("a", "b", "c")
 
 
 class TopicsModel(RuleBasedStateMachine):
-    """Against a log of uses and answers, replayed for each question."""
+    """Compares with a log of uses and responses, replayed for each query."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Every test here that has a loop runs twice: on asyncio's and on uvloop's."""
+"""Every asynchronous test in this folder runs on asyncio's loop and on uvloop's."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 @pytest.fixture(autouse=True)
 def nothing_is_only_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """What a callback raises, the event loop only logs: here it fails the test."""
+    """Fail a test in which a callback raised; the event loop would only log it."""
     yield
     logged = [each for each in caplog.get_records("call") if each.levelno >= logging.ERROR]
     assert logged == []
@@ -30,7 +30,7 @@ def nothing_is_only_logged(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Callable[..., Any]]:
-    """Starts scripted brokers; the test may not leave an error in one of their scripts."""
+    """Starts scripted brokers; an error in a script fails the test."""
     brokers: list[ScriptedBroker] = []
 
     async def start(*scripts: Script, context: ssl.SSLContext | None = None) -> ScriptedBroker:
@@ -46,7 +46,7 @@ async def serve() -> AsyncIterator[Callable[..., Any]]:
 
 @pytest.fixture
 async def connect() -> AsyncIterator[Callable[..., Any]]:
-    """Opens connections, and closes them in the end."""
+    """Opens connections and closes them after the test."""
     connections: list[Connection] = []
 
     async def open_one(broker: ScriptedBroker, host: str = "127.0.0.1", **given: Any) -> Connection:

@@ -1,4 +1,4 @@
-"""A SASL mechanism for tests: the client says a password, the broker asks for it once more."""
+"""A SASL mechanism for tests: the client sends a password, and the broker requests it again."""
 
 from aiokafka_lite.errors import AuthenticationFailedError
 from aiokafka_lite.net.authenticate import Exchange

@@ -1,4 +1,4 @@
-"""A broker that does, connection by connection, what a test's script says: mostly wrong things."""
+"""A broker that follows a script for each connection, mostly to misbehave."""
 
 import asyncio
 import ssl
@@ -37,7 +37,7 @@ def answer_to_api_versions(
 
 
 class Peer:
-    """One accepted connection, as its script sees it."""
+    """One accepted connection, for its script."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -57,13 +57,13 @@ class Peer:
         self.writer.write(bytes(data))
 
     async def greet(self, ranges: dict[ApiKey, tuple[int, int]] = MODERN) -> None:
-        """Answer the ApiVersions request that a connection begins with."""
+        """Answer the first request of a connection, ApiVersions."""
         header, request = await self.read()
         assert isinstance(request, ApiVersionsRequest)
         self.answer(header, answer_to_api_versions(ranges))
 
     async def silence(self) -> None:
-        """Say nothing until the client hangs up."""
+        """Send nothing until the client closes the connection."""
         while await self.reader.read(65536):
             pass
 
@@ -92,7 +92,7 @@ class ScriptedBroker:
 
     @property
     def serving(self) -> int:
-        """Connections that neither side has closed."""
+        """Number of open connections."""
         return len(self._tasks)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -105,7 +105,7 @@ class ScriptedBroker:
             await script(Peer(reader, writer))
             await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the client hung up, or the test is over
+            pass  # the client closed the connection, or the test has ended
         except Exception as error:
             self._errors.append(error)
         finally:

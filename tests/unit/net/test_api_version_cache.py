@@ -1,4 +1,4 @@
-"""known: memory of brokers by address."""
+"""The cache of API versions by broker address."""
 
 from aiokafka_lite.net.api_version_cache import Known, KnownBrokers
 

@@ -1,4 +1,4 @@
-"""authenticate: tokens to and fro, inside requests or bare, and refusals."""
+"""The exchange of SASL tokens, in requests or raw, and refusals."""
 
 import asyncio
 from collections.abc import Callable
@@ -180,7 +180,7 @@ async def test_connection_lost_during_the_exchange(serve: Serve, connect: Connec
     broker = await serve(script)
     with pytest.raises(KafkaConnectionError, match="closed the connection"):
         await connect(broker, **sasl(Password()))
-    assert broker.accepted == 1  # it had told its versions: no old broker
+    assert broker.accepted == 1  # it answered ApiVersions, so it is not an old broker
 
 
 async def test_exception_of_the_mechanism_is_raised(serve: Serve, connect: Connect) -> None:

@@ -1,4 +1,4 @@
-"""buffers: memory is lent again when nobody looks at it, and never before."""
+"""Receive buffers are reused once no view of them exists, and never before."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -103,7 +103,7 @@ def test_clear_drops_all_buffers() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 5)), max_size=40))
 def test_no_two_frames_ever_share_memory(steps: list[tuple[int, int]]) -> None:
-    """Frames of all sizes come, are written, kept for a while, and dropped in any order."""
+    """Receives frames of all sizes, keeps them for a while and drops them in any order."""
     buffers = ReceiveBuffers(budget=6 * SMALLEST)
     alive: list[tuple[memoryview, int]] = []
     for number, (quarters, dropped) in enumerate(steps):

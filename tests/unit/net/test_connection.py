@@ -1,4 +1,4 @@
-"""connection: requests and responses, and every way in which a connection can fail."""
+"""Requests and responses of a connection, and all its failures."""
 
 import asyncio
 import gc
@@ -87,7 +87,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-# Answers
+# Responses
 
 
 async def test_requests_are_answered_in_order(serve: Serve, connect: Connect) -> None:
@@ -124,7 +124,7 @@ async def test_requests_carry_the_client_id(serve: Serve, connect: Connect) -> N
 
 
 async def test_requests_of_one_loop_pass_are_sent_together(serve: Serve, connect: Connect) -> None:
-    """All but the first, which finds the connection idle and does not wait for them."""
+    """Except the first, which is sent at once on the idle connection."""
     sizes: list[int] = []
 
     async def script(peer: Peer) -> None:
@@ -161,7 +161,7 @@ async def test_responses_arriving_in_pieces(serve: Serve, connect: Connect, cut:
 
 
 async def huge_fetches(peer: Peer) -> None:
-    """The nth response holds n + 1 MiB of the byte n."""
+    """The nth response has n + 1 MiB of the byte n."""
     await peer.greet()
     n = 0
     while True:
@@ -193,7 +193,7 @@ async def test_response_memory_is_reused(serve: Serve, connect: Connect) -> None
         response = await connection.request(FetchRequest(), FETCH)
         seen.add(id(response.responses[0].partitions[0].records.obj))
         del response
-    # Two, if the last one is still held by somebody's frame while the next one is received.
+    # Two buffers, if a frame still holds the last one while the next one is received.
     assert len(seen) <= 2
 
 
@@ -239,7 +239,7 @@ async def test_correlation_ids_wrap_around(serve: Serve, connect: Connect) -> No
     assert connection._correlation_id == 1
 
 
-# No answer expected
+# Requests without a response
 
 
 async def test_acks_0_expects_no_response(serve: Serve, connect: Connect) -> None:
@@ -302,7 +302,7 @@ async def test_responses_in_time_do_not_trigger_the_timer(serve: Serve, connect:
 
 async def hang_up(peer: Peer) -> None:
     await peer.greet()
-    for _ in range(3):  # what is left unread would make it a reset
+    for _ in range(3):  # unread bytes would cause a reset
         await peer.read()
 
 
@@ -439,8 +439,8 @@ async def test_a_request_that_cannot_be_encoded_is_not_sent(serve: Serve, connec
 
 
 async def test_unawaited_failed_futures_do_not_warn(serve: Serve, connect: Connect) -> None:
-    told: list[dict[str, Any]] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     connection = await connect(await serve(answer_nothing))
     connection.send(heartbeat(), HEARTBEAT)
     send_unanswered(connection, produce(10))
@@ -448,7 +448,7 @@ async def test_unawaited_failed_futures_do_not_warn(serve: Serve, connect: Conne
     connection.send(heartbeat(), HEARTBEAT)
     gc.collect()
     await asyncio.sleep(0)
-    assert told == []
+    assert reported == []
 
 
 # Closing
@@ -508,7 +508,7 @@ async def test_an_idle_connection_closes_without_an_error(serve: Serve, connect:
     for n in range(6):
         await connection.request(heartbeat(n), HEARTBEAT)
         await asyncio.sleep(0.1)
-    assert not connection.closed  # busy for longer than that
+    assert not connection.closed  # busy for longer than the idle time
     async with asyncio.timeout(5):
         assert await closed is None
     assert connection.last_error is None
@@ -528,7 +528,7 @@ async def test_connection_with_a_pending_request_is_not_idle(
     closed: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
     connection.on_close = closed.set_result
     assert (await connection.request(heartbeat(), HEARTBEAT)).throttle_time_ms == 9
-    async with asyncio.timeout(10):  # though the request could have taken longer than that
+    async with asyncio.timeout(10):  # although the request itself may take longer
         assert await closed is None
 
 

@@ -1,4 +1,4 @@
-"""options: checked once, when they are made."""
+"""Connection options are checked once, when they are created."""
 
 import dataclasses
 import ssl

@@ -1,4 +1,4 @@
-"""alarm: one timer for many instants."""
+"""One timer for many deadlines."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from aiokafka_lite.net.deadline_timer import NEVER, Alarm
 
 
 class Timers:
-    """An event loop of nothing but timers, which go off when told."""
+    """A fake event loop that only has timers, which the test fires."""
 
     def __init__(self) -> None:
         self.armed: list[float] = []

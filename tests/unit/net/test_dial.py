@@ -1,4 +1,4 @@
-"""dial: names to addresses, each in turn, sockets with their options, TLS that verifies."""
+"""Dialling: name resolution, trying each address, socket options, and TLS verification."""
 
 import asyncio
 import socket
@@ -26,7 +26,9 @@ class Receiver(asyncio.Protocol):
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self.transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's class is not a subclass of it
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost.set_result(None)
@@ -43,7 +45,7 @@ async def listen(peer: Peer) -> None:
 
 
 def closed_port() -> int:
-    """A port of loopback where nobody listens."""
+    """An unused port on loopback."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port: int = bound.getsockname()[1]
@@ -51,7 +53,7 @@ def closed_port() -> int:
 
 
 def addresses(monkeypatch: pytest.MonkeyPatch, *wanted: tuple[str, int]) -> None:
-    """Let every name have these addresses."""
+    """Resolve every name to these addresses."""
 
     async def resolve_so(host: str, port: int, timeout: float) -> list[AddressInfo]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in wanted]
@@ -86,7 +88,7 @@ async def test_unresponsive_address_times_out(
 ) -> None:
     broker: ScriptedBroker = await serve(listen)
     with socket.socket() as full:
-        # Its backlog is full, so that further connections are neither taken nor refused.
+        # With a full backlog, further connections are neither accepted nor refused.
         full.bind(("127.0.0.1", 0))
         full.listen(0)
         queued = [socket.socket() for _ in range(3)]
@@ -117,7 +119,7 @@ async def test_socket_options_are_set(serve: Serve) -> None:
     connected = receiver.transport.get_extra_info("socket")
     assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
     assert connected.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-    # Linux doubles what it is asked for.
+    # Linux doubles the requested size.
     assert 50_000 <= connected.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 100_000
     assert 60_000 <= connected.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 120_000
     await receiver.close()
@@ -143,7 +145,7 @@ async def test_unresolvable_name_raises(error: Exception, monkeypatch: pytest.Mo
     def fail(*args: object) -> None:
         raise error
 
-    # No resolver is asked: there may be none.
+    # No resolver is used, because there may be none.
     monkeypatch.setattr(dialling, "_look_up", fail)
     with pytest.raises(KafkaConnectionError, match=r"cannot resolve 'no\.example'"):
         await resolve("no.example", 9092, 5)

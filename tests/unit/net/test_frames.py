@@ -1,4 +1,4 @@
-"""frames: however the bytes are cut, the same frames come out, and lies are refused."""
+"""Splitting received bytes gives the same frames for any chunks, and rejects bad lengths."""
 
 from collections.abc import Iterable
 from itertools import chain, repeat
@@ -30,7 +30,7 @@ chunks = st.one_of(
 
 
 def body(size: int, seed: int) -> bytes:
-    """Bytes that differ from frame to frame and from place to place."""
+    """Bytes that differ between frames and positions."""
     pattern = bytes((seed * 37 + n * 11) % 251 for n in range(251))
     return (pattern * (size // 251 + 1))[:size]
 
@@ -40,7 +40,7 @@ def framed(bodies: Iterable[bytes]) -> bytes:
 
 
 def feed(receiver: FrameReceiver, data: bytes, cuts: Iterable[int]) -> list[Frame]:
-    """Let the receiver have the bytes as a socket would give them."""
+    """Pass bytes to the receiver in chunks, as a socket does."""
     frames: list[Frame] = []
     position = 0
     for cut in cuts:
@@ -61,7 +61,7 @@ def test_any_split_of_the_bytes_gives_the_same_frames(wanted: list[int], cuts: l
     bodies = [body(size, n) for n, size in enumerate(wanted)]
     receiver = FrameReceiver(LIMIT, ReceiveBuffers())
     frames = feed(receiver, framed(bodies), chain(cuts, repeat(40_000)))
-    # All of them are looked at in the end: none may lie in memory that was used again.
+    # All frames are compared at the end: none may be in memory that was reused.
     assert [bytes(frame) for frame in frames] == bodies
     assert receiver.idle
     assert receiver.error is None
@@ -70,7 +70,7 @@ def test_any_split_of_the_bytes_gives_the_same_frames(wanted: list[int], cuts: l
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(sizes, max_size=8), chunks)
 def test_buffers_of_dropped_frames_are_reused(wanted: list[int], cut: int) -> None:
-    """Their buffers are used again, while the next frames come in."""
+    """Their buffers are reused while the next frames arrive."""
     bodies = [body(size, n) for n, size in enumerate(wanted)]
     data = framed(bodies)
     receiver = FrameReceiver(LIMIT, ReceiveBuffers(budget=1 << 20))

@@ -1,4 +1,4 @@
-"""handshake: finding out what a broker speaks, from 0.8.2 to those that come after us."""
+"""Detection of the API versions of brokers from 0.8.2 to future releases."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,7 +31,7 @@ Connect = Callable[..., Any]
 
 
 def negotiating(asked: list[int], newest: int, tells_range: bool) -> Script:
-    """A broker that has ApiVersions up to `newest`; since 2.4 it tells so when it refuses."""
+    """A broker with ApiVersions up to `newest`; from 2.4 on its refusal includes the range."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -58,7 +58,7 @@ async def test_current_broker_needs_one_request(serve: Serve, connect: Connect) 
 
 
 def identifying(asked: list[ApiVersionsRequest], newest: int) -> Script:
-    """Broker 7 of the cluster "mine"; since version 5 it says when it is not the expected one."""
+    """Broker 7 of the cluster "mine"; from version 5 on it rejects requests for another broker."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -90,7 +90,7 @@ async def test_kip_1242_expected_broker_is_accepted(serve: Serve, connect: Conne
 async def test_kip_1242_another_broker_raises(serve: Serve, connect: Connect) -> None:
     broker = await serve(identifying([], 5))
     options = ConnectionOptions()
-    await connect(broker, options=options)  # at bootstrap nobody is expected
+    await connect(broker, options=options)  # at bootstrap no particular broker is expected
     with pytest.raises(NodeNotReadyError, match="REBOOTSTRAP_REQUIRED"):
         await connect(broker, options=options, expected=Identity("mine", 8))
     assert broker.accepted == 2
@@ -106,17 +106,20 @@ async def test_kip_1242_with_older_brokers(serve: Serve, connect: Connect) -> No
 
 
 async def test_request_names_the_client_software(serve: Serve, connect: Connect) -> None:
-    told: list[ApiVersionsRequest] = []
+    requests: list[ApiVersionsRequest] = []
 
     async def script(peer: Peer) -> None:
         header, request = await peer.read()
         assert isinstance(request, ApiVersionsRequest)
-        told.append(request)
+        requests.append(request)
         peer.answer(header, answer_to_api_versions())
         await peer.silence()
 
     await connect(await serve(script), client_software_name="mine", client_software_version="1.2.3")
-    assert (told[0].client_software_name, told[0].client_software_version) == ("mine", "1.2.3")
+    assert (requests[0].client_software_name, requests[0].client_software_version) == (
+        "mine",
+        "1.2.3",
+    )
 
 
 async def test_kip_511_response_with_the_supported_range(serve: Serve, connect: Connect) -> None:
@@ -139,7 +142,7 @@ async def test_kip_511_response_of_brokers_before_2_4(serve: Serve, connect: Con
     assert asked == [4, 0]
     assert connection.versions.supports(ApiKey.METADATA, 12)
     await connect(broker, options=options)
-    assert asked == [4, 0, 2]  # it told its range
+    assert asked == [4, 0, 2]  # its response had the range
 
 
 async def test_broker_that_rejects_every_version_raises(serve: Serve, connect: Connect) -> None:
@@ -161,8 +164,8 @@ async def test_other_error_codes_raise_node_not_ready(serve: Serve, connect: Con
 
 
 def old(knows: type[ListGroupsRequest] | type[MetadataRequest], hangs_up: bool) -> Script:
-    """A broker before 0.10: it knows the request, and Metadata; at any other it hangs up or
-    says nothing."""
+    """A broker before 0.10: it answers this request and Metadata. On any other it closes the
+    connection or stays silent."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -194,8 +197,8 @@ async def test_brokers_before_0_10_are_detected(
     hangs_up: bool,
 ) -> None:
     broker = await serve(old(knows, hangs_up))
-    # It is silent to most questions, and waited for each time: long enough for a busy machine to
-    # answer the others in.
+    # It does not answer most requests, and each time out is long enough for a busy machine to
+    # answer the others.
     options = ConnectionOptions(connect_timeout=5 if hangs_up else 0.4)
     connection = await connect(broker, options=options)
     assert connection.versions.release == release
@@ -203,10 +206,12 @@ async def test_brokers_before_0_10_are_detected(
     assert broker.accepted == connections
     again = await connect(broker, options=options)
     assert again.versions == connection.versions
-    assert broker.accepted == connections + 1  # remembered, without a question
+    assert broker.accepted == connections + 1  # cached: no request is sent
     another = await serve(old(knows, hangs_up))
     assert (await connect(another, options=options)).versions.release == release
-    assert another.accepted == (connections + 1) // 2  # there are old ones: once is proof enough
+    assert (
+        another.accepted == (connections + 1) // 2
+    )  # another old broker is known, so one detection is enough
 
 
 async def test_repeated_disconnects_do_not_imply_an_old_broker(
@@ -310,7 +315,7 @@ async def test_known_broker_that_dies_does_not_count_as_old(serve: Serve, connec
 async def test_slow_modern_broker_does_not_count_as_old(
     serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It says nothing at first, but is awake when it is asked for something older."""
+    """It is silent at first, but answers the older requests."""
     monkeypatch.setattr("aiokafka_lite.net.handshake.PATIENCE", 0.05)
 
     async def asleep(peer: Peer) -> None:
@@ -373,7 +378,7 @@ def test_ladder_of_detection_requests() -> None:
     assert rungs(ConnectionOptions(api_version="0.10"), None)[0] is Rung.NEGOTIATE
     sasl = ConnectionOptions(security_protocol="SASL_PLAINTEXT", mechanism=Password())
     assert rungs(sasl, None) == [Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY]
-    plain.known.remember("a", 9092, Known(api_versions=2))  # Kafka 2.0: others may be older
+    plain.known.remember("a", 9092, Known(api_versions=2))  # Kafka 2.0: other brokers may be older
     assert len(rungs(plain, None)) == 4
     plain.known.remember("a", 9092, Known(api_versions=3))
     assert rungs(plain, None) == [Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY]
@@ -400,7 +405,7 @@ def test_releases_with_api_versions(release: str) -> None:
 async def test_cached_release_is_dropped_when_its_connection_fails(
     serve: Serve, connect: Connect
 ) -> None:
-    """An assumed broker is not asked, so its first request tells."""
+    """An assumed release sends no detection request, so its first request fails."""
 
     async def modern(peer: Peer) -> None:
         header, request = await peer.read()

@@ -1,4 +1,4 @@
-"""in_flight: the oldest request is answered, or the stream is broken."""
+"""A response must belong to the oldest pending request."""
 
 import asyncio
 

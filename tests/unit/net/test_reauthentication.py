@@ -1,4 +1,4 @@
-"""A session that ends is renewed before it does, and nothing gets in between or lost (KIP-368)."""
+"""A SASL session is renewed before it expires, without losing or reordering requests (KIP-368)."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,7 +30,7 @@ HEARTBEAT = HeartbeatRequest("g", 0, "m")
 
 
 async def believe(peer: Peer, lifetime_ms: int, error_code: int = 0) -> None:
-    """Answer one authentication by the mechanism of these tests."""
+    """Answer one authentication with the test mechanism."""
     header, asked = await peer.read()
     assert isinstance(asked, SaslHandshakeRequest)
     peer.answer(header, SaslHandshakeResponse(mechanisms=["PASSWORD"]))
@@ -78,7 +78,7 @@ async def test_requests_wait_for_the_reauthentication_in_order(
     await asyncio.sleep(LIFETIME_MS / 1000)
     beats = [asyncio.ensure_future(beat(connection)) for _ in range(3)]
     beats.append(asyncio.ensure_future(beat(connection)))
-    beats.pop().cancel()  # whoever gives up does not hold up the others
+    beats.pop().cancel()  # a cancelled request does not delay the others
     assert await asyncio.gather(*beats) == [2, 3, 4]
 
 
@@ -91,7 +91,7 @@ async def test_throttled_requests_also_wait_for_the_reauthentication(
         await peer.greet()
         await believe(peer, LIFETIME_MS)
         await answer_heartbeats(peer, throttled_ms)
-        await asyncio.sleep(throttled_ms / 1000 * 1.2)  # it does not listen
+        await asyncio.sleep(throttled_ms / 1000 * 1.2)  # it throttles
         await believe(peer, 0)
         await answer_heartbeats(peer, 1, 2)
         await peer.silence()
@@ -208,7 +208,7 @@ async def test_missing_credentials_close_the_connection(
                     await asyncio.sleep(60)
                 except asyncio.CancelledError:
                     if self.closed == 2:
-                        raise  # the test is over
+                        raise  # the test has ended
 
     async def script(peer: Peer) -> None:
         await peer.greet()
@@ -244,7 +244,7 @@ async def test_cancelled_reauthentication_closes_the_connection(
     held = asyncio.ensure_future(beat(connection))
     await asyncio.sleep(0)
     (renewal,) = [t for t in asyncio.all_tasks() if t.get_name().endswith("renew session")]
-    renewal.cancel()  # as a program does that cancels every task it finds
+    renewal.cancel()  # as a program that cancels all tasks does
     async with asyncio.timeout(10):
         with pytest.raises(KafkaConnectionError, match="was cancelled"):
             await held

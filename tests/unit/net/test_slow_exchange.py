@@ -1,4 +1,4 @@
-"""SlowExchange: steps in a thread, whatever becomes of whoever waits for them."""
+"""SlowExchange runs steps in a thread, even if the caller is cancelled."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from aiokafka_lite.net.slow_exchange import SlowExchange
 
 
 class Steps:
-    """An exchange that waits in the middle of its second step until it is let go on."""
+    """An exchange whose second step blocks until it is released."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -64,7 +64,7 @@ async def test_cancelled_caller_does_not_wait_for_the_thread() -> None:
         step.cancel()
         with pytest.raises(asyncio.CancelledError):
             await step
-    exchange.close()  # the thread is at it
+    exchange.close()  # the thread runs the step
     steps.go_on.set()
 
 

@@ -1,4 +1,4 @@
-"""A broker that does not listen for a while (KIP-219): requests wait, and so does their time."""
+"""While a broker throttles (KIP-219), requests are held and their timeouts are paused."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def heartbeat(number: int) -> HeartbeatRequest:
 
 
 async def answer(peer: Peer, *throttles_ms: int) -> list[int]:
-    """Answer a request after the other; their numbers."""
+    """Answer requests in order; return their numbers."""
     numbers = []
     for throttle in throttles_ms:
         header, asked = await peer.read()
@@ -36,29 +36,29 @@ async def answer(peer: Peer, *throttles_ms: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("release", "told_ms", "seconds"),
+    ("release", "throttle_ms", "seconds"),
     [
         ("2.0", 250, 0.25),
         ("4.4", 2**31 - 1, LONGEST_THROTTLE),
         ("4.4", 0, 0.0),
         ("4.4", -5, 0.0),
-        ("1.1", 250, 0.0),  # it has waited before it answered
+        ("1.1", 250, 0.0),  # the throttle preceded the response
     ],
 )
-def test_throttle_time_of_a_response(release: str, told_ms: int, seconds: float) -> None:
-    response = HeartbeatResponse(throttle_time_ms=told_ms)
+def test_throttle_time_of_a_response(release: str, throttle_ms: int, seconds: float) -> None:
+    response = HeartbeatResponse(throttle_time_ms=throttle_ms)
     assert throttle_of(response, versions_of(release)) == seconds
 
 
 async def test_held_requests_are_sent_after_the_throttle(serve: Serve, connect: Connect) -> None:
     loop = asyncio.get_running_loop()
-    told: list[tuple[int, float]] = []
+    received: list[tuple[int, float]] = []
 
     async def script(peer: Peer) -> None:
         await peer.greet()
         await answer(peer, int(PAUSE * 1000))
         for number in await answer(peer, 0, 0, 0):
-            told.append((number, loop.time()))
+            received.append((number, loop.time()))
         await peer.silence()
 
     connection = await connect(await serve(script))
@@ -67,10 +67,10 @@ async def test_held_requests_are_sent_after_the_throttle(serve: Serve, connect: 
     futures = [connection.send(heartbeat(n), HEARTBEAT) for n in (1, 2, 3)]
     assert connection.in_flight == 0
     await asyncio.gather(*futures)
-    assert [number for number, _ in told] == [1, 2, 3]
+    assert [number for number, _ in received] == [1, 2, 3]
     assert loop.time() >= throttled_at + PAUSE - 0.01
     connection.send(heartbeat(4), HEARTBEAT)
-    assert connection.in_flight == 1  # the pause is over
+    assert connection.in_flight == 1  # the throttle has ended
 
 
 async def test_timeouts_are_paused_during_the_throttle(serve: Serve, connect: Connect) -> None:

@@ -1,4 +1,4 @@
-"""transport: what is written when, driven by hand with a transport that only takes notes."""
+"""When and what the transport writes, tested with a recording asyncio transport."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ from aiokafka_lite.protocol.primitives import Buffer
 
 
 class Notes:
-    """An asyncio transport that writes down what it is told."""
+    """An asyncio transport that records all calls."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Whole frames: sizes, header versions, and what is refused."""
+"""Whole frames: sizes, header versions and errors."""
 
 from collections.abc import Callable
 
@@ -39,11 +39,11 @@ def test_request_header_versions(request_: Request, version: int, header: int, h
     assert framing.request_header_version(request_.api_key, version) == header
     assert frame[4:].hex().startswith(head)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-    told, decoded = framing.decode_request(frame[4:])
+    header_read, decoded = framing.decode_request(frame[4:])
     assert decoded == request_
-    assert told.correlation_id == 1
-    assert told.request_api_version == version
-    assert told.client_id == ("c" if header else "")
+    assert header_read.correlation_id == 1
+    assert header_read.request_api_version == version
+    assert header_read.client_id == ("c" if header else "")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_unsupported_versions_raise() -> None:
 
 
 def test_header_of_a_newer_request_version_is_decoded() -> None:
-    """What a broker needs to answer ApiVersions with error 35 (KIP-511)."""
+    """A broker needs it to answer ApiVersions with error 35 (KIP-511)."""
     frame = bytearray(framing.encode_request(ApiVersionsRequest(), 3, 8, "new")[4:])
     frame[2:4] = (300).to_bytes(2, "big")
     header, _ = framing.decode_request_header(frame)

@@ -1,4 +1,4 @@
-"""The generator's parts, on small schemas of our own: no jar is needed."""
+"""The parts of the generator, with small test schemas; no jar is needed."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Hostile bytes: every decoder reads them or raises KafkaProtocolError, within little memory."""
+"""Every decoder reads hostile bytes or raises KafkaProtocolError, with little memory."""
 
 import random
 import struct
@@ -83,6 +83,6 @@ def test_large_count_allocates_no_memory(message, version: int, raw: bytes) -> N
 
 def test_short_run_of_the_protocol_fuzzer(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(3000, seed=1) == 0
-    told = capsys.readouterr().out
-    assert "3000 frames" in told
-    assert "flipped_bits" in told
+    output = capsys.readouterr().out
+    assert "3000 frames" in output
+    assert "flipped_bits" in output

@@ -1,4 +1,4 @@
-"""What generated messages do beyond their bytes (those the Java client judges)."""
+"""Behaviour of generated messages, except their bytes, which the Java client checks."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Primitive types: what is written is read back, and wrong bytes are refused."""
+"""Primitive types: round trips, and errors for invalid bytes."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""API numbers, names and what is imported when."""
+"""API keys and names, and lazy imports of messages."""
 
 import subprocess
 import sys

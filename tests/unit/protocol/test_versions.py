@@ -1,4 +1,4 @@
-"""Version choice: the newest that both sides, and the caller, can use."""
+"""The choice of the newest version that both sides and the caller support."""
 
 from itertools import pairwise
 

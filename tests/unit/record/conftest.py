@@ -1,4 +1,4 @@
-"""One suite over both builds: `build` is the native modules, then their twins."""
+"""Runs each test that uses `build` on the native modules and on their twins."""
 
 import importlib
 import os
@@ -10,7 +10,7 @@ import pytest
 
 @dataclass(frozen=True)
 class Build:
-    """The names that exist twice, from one of the two builds."""
+    """The names that exist in both builds, from one of them."""
 
     name: str
     BatchBuilder: Any

@@ -1,4 +1,4 @@
-"""Record sets that the Java client wrote, and the Java client as the reader of ours.
+"""Record sets written by the Java client, and the Java client as a reader of ours.
 
     python -m tests.unit.record.java_judge      rewrite golden_sets.txt from the Java client
 
@@ -51,7 +51,7 @@ def class_path() -> str:
 
 
 def ask(questions: Sequence[str]) -> list[str]:
-    """Put all questions to one run of RecordJudge.java."""
+    """Send all lines to one run of RecordJudge.java."""
     run = subprocess.run(
         [java(), "-Xmx512m", "-cp", class_path(), str(HERE / "RecordJudge.java")],
         input="\n".join(questions) + "\n",
@@ -79,7 +79,7 @@ def hexed(data: bytes | None) -> str:
 
 
 def shapes() -> list[tuple[int, int, int, int]]:
-    """(magic, codec, base offset, log append time) of every kind of set there is."""
+    """(magic, codec, base offset, log append time) of every kind of set."""
     return [
         (magic, codec, 40, stamp)
         for magic in (0, 1, 2)

@@ -1,4 +1,4 @@
-"""Batches for the tests: written by the twin, placed in a log, and taken apart field by field."""
+"""Builds batches with the twin, places them in a log, and changes single fields."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ T0 = 1_700_000_000_000  # ms
 
 
 def peer(module: str) -> Any:
-    """A module of aiokafka's codec; without the interop extra the test that asks is skipped."""
+    """A module of aiokafka's codec; skips the test if the interop extra is not installed."""
     return pytest.importorskip(f"aiokafka.record.{module}")
 
 
@@ -30,7 +30,7 @@ def batch(
     codec: Compression = Compression.NONE,
     **sealing: object,
 ) -> bytearray:
-    """One v2 batch as it stands in a log at `base_offset`."""
+    """One v2 batch as stored in a log at `base_offset`."""
     builder = BatchBuilder(16 * 1024 * 1024)
     for record in records:
         builder.append(*record)
@@ -40,7 +40,7 @@ def batch(
 
 
 def patched(data: bytes | bytearray, **fields: int) -> bytearray:
-    """The batch with other header fields and a CRC that is right again."""
+    """The batch with other header fields and a correct CRC."""
     out = bytearray(data)
     BatchHeader.read(out)._replace(**fields).write(out)
     write_crc(out, 0, len(out))
@@ -61,7 +61,7 @@ def control(base_offset: int, producer_id: int, *, commit: bool) -> bytearray:
 
 
 def with_records(payload: bytes, count: int, **fields: int) -> bytearray:
-    """A batch whose records are these raw bytes, with a right CRC."""
+    """A batch with these raw bytes as records and a correct CRC."""
     data = bytearray(batch(simple(1))[:61])
     data += payload
     changes = {"batch_length": len(data) - 12, "record_count": count, "last_offset_delta": 1000}

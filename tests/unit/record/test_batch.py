@@ -1,4 +1,4 @@
-"""The batch builder, both builds: sizes, limits, buffers, sealing, and what it refuses."""
+"""The batch builder in both builds: sizes, limits, buffers, sealing and errors."""
 
 import pytest
 

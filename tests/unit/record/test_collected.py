@@ -1,5 +1,5 @@
-"""A RecordSet and the garbage collector: it dies in a cycle together with the memoryview it reads
-from, or is closed by a finalizer while it is read."""
+"""A RecordSet and the garbage collector: it is collected in a cycle with the memoryview it reads
+from, or closed by a finalizer while it is read."""
 
 import gc
 import sys
@@ -16,7 +16,7 @@ from aiokafka_lite.record.record_set import RecordSet
 
 
 class Holder:
-    """Something that can be part of a cycle."""
+    """An object that can be part of a cycle."""
 
 
 def test_cycle_of_a_record_set_and_its_view_is_collected(
@@ -28,7 +28,7 @@ def test_cycle_of_a_record_set_and_its_view_is_collected(
     builder.append(1, b"key", b"value", ())
     body = bytearray(builder.seal())
     for _ in range(10):
-        # The collector clears in order of age: the view first, while the set still reads from it.
+        # The collector clears the oldest object first: the view, while the set still reads from it.
         view = memoryview(body)
         records = RecordSet(view, "topic", 0, 0)
         holder = Holder()
@@ -57,7 +57,7 @@ OLD = bytes(encode_message_set([(1, b"key", b"%d" % i) for i in range(20)], 1))
 def test_finalizer_may_close_a_record_set_at_any_time(
     data: bytes, read: Callable[[RecordSet, int], object]
 ) -> None:
-    """It crashes, or not."""
+    """The test passes if nothing crashes."""
     thresholds = gc.get_threshold()
     for moment in range(30):
         body = bytearray(data)

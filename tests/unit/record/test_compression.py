@@ -1,4 +1,4 @@
-"""Compression: what Java writes is read, levels, caps that no claim can pass, corrupt input."""
+"""Compression: reading Java's data, levels, size limits and corrupt input."""
 
 import gzip
 import random
@@ -26,7 +26,7 @@ TEXT = random.Random(4).randbytes(5000) + b"to be or not to be, " * 10_000
 
 @pytest.fixture(params=["as installed", "zlib"], autouse=True)
 def deflate_library(request, monkeypatch):
-    """gzip with isal where it is installed, and without."""
+    """gzip with isal, if installed, and without."""
     if request.param == "zlib":
         monkeypatch.setattr(compression, "_deflate_library", lambda: zlib)
 
@@ -199,7 +199,7 @@ def test_zstd_without_content_size_is_read():
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
 @pytest.mark.parametrize("frames", [1, 3])
 def test_decompression_bombs_stop_at_the_limit(codec, frames):
-    """100 MB out of a few KB stop at 1 MB, with little more than that allocated."""
+    """Decompressing a few KB to 100 MB stops at 1 MB and allocates little more."""
     import tracemalloc
 
     bomb = compress(bytes(100_000_000), codec, 1) * frames
@@ -214,7 +214,7 @@ def test_decompression_bombs_stop_at_the_limit(codec, frames):
 
 
 def test_false_zstd_content_size_allocates_nothing():
-    """Four exbibytes claimed, three bytes there."""
+    """The frame claims four exbibytes and has three bytes."""
     claim = b"\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little") + b"\x01\x00\x00"
     assert zstandard.frame_content_size(claim) == 2**62
     with pytest.raises(CorruptRecordException):

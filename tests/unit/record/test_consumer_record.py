@@ -1,4 +1,4 @@
-"""ConsumerRecord, both builds: aiokafka's dataclass from the outside."""
+"""ConsumerRecord in both builds behaves as aiokafka's dataclass."""
 
 import copy
 import dataclasses
@@ -30,7 +30,7 @@ def record(build):
 
 @pytest.fixture(params=["dict", "slots"])
 def subclass(build, request, monkeypatch):
-    """One that pickle finds."""
+    """A subclass that pickle can import."""
     body = {"__module__": __name__}
     if request.param == "slots":
         body["__slots__"] = ("note",)
@@ -148,7 +148,7 @@ def test_native_record_is_untracked_by_gc_and_freed(native):
 
 @pytest.mark.parametrize("name", ["key", "value", "headers"])
 def test_slots_are_written_and_read(record, name):
-    """The native ones are read without a call; what they held is let go of."""
+    """Native slots are read without a call and release their objects."""
     for _ in range(100):  # so that the interpreter has specialized the access
         old, new = getattr(record, name), object()
         setattr(record, name, new)
@@ -177,7 +177,7 @@ def test_native_fields_cannot_be_deleted(record):
 
 
 def test_subclass_attributes_work(build, subclass):
-    """Frameworks type their messages so."""
+    """Frameworks annotate their messages this way."""
     record = subclass(*FIELDS.values(), leader_epoch=7)
     record.note = "seen"
     record.value = held = Held()
@@ -199,7 +199,7 @@ def test_subclass_attributes_work(build, subclass):
 
 @pytest.mark.parametrize("slots", [False, True])
 def test_dataclass_subclass_works(build, slots, monkeypatch):
-    """FastStream's messages are: it assigns one field after the other."""
+    """As FastStream's messages, whose fields are assigned one by one."""
     made = dataclasses.make_dataclass(
         "Message", [("consumer", object)], bases=(build.ConsumerRecord,), slots=slots
     )
@@ -232,7 +232,7 @@ def test_subclass_controls_its_pickled_state(build, monkeypatch):
 
 
 def test_records_and_subclass_records_can_be_mixed(build, subclass):
-    """Each is kept for the next of its own kind only, if at all."""
+    """A freed record may be reused only for its own class."""
     for _ in range(3):
         several = [kind(**FIELDS) for kind in (build.ConsumerRecord, subclass) for _ in range(50)]
         assert [type(each) is subclass for each in several] == [False] * 50 + [True] * 50
@@ -241,4 +241,4 @@ def test_records_and_subclass_records_can_be_mixed(build, subclass):
 
 
 class Held:
-    """Something that can be watched."""
+    """An object that supports weak references."""

@@ -1,4 +1,4 @@
-"""CRC-32C: the right polynomial, whichever way the module was loaded."""
+"""CRC-32C uses the right polynomial in every installation."""
 
 import subprocess
 import sys

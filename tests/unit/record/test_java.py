@@ -1,4 +1,4 @@
-"""The Java client's record sets are read as meant, and it reads ours; every format and codec."""
+"""Record sets of every format and codec, exchanged with the Java client."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tools.protocol_gen.jars import JarsUnavailable
 
 
 def golden():
-    """(magic, codec, base offset, log append time) -> what Java wrote."""
+    """Java's bytes by (magic, codec, base offset, log append time)."""
     sets = {}
     for line in java_judge.GOLDEN.read_text().splitlines():
         *shape, data = line.split()
@@ -84,7 +84,7 @@ def test_java_reads_our_record_sets(build):
 @pytest.mark.java
 @pytest.mark.timeout(180)
 def test_java_rejects_damaged_record_sets(build):
-    """So that the test above can fail."""
+    """Shows that the test above can fail."""
     try:
         java_judge.class_path()
         java_judge.java()

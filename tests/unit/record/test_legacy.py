@@ -1,4 +1,4 @@
-"""Message formats v0 and v1: what is written, what is read, and what is refused."""
+"""Message formats v0 and v1: writing, reading and errors."""
 
 import struct
 import tracemalloc
@@ -33,7 +33,7 @@ def read_all(data, **options):
 
 
 def rewritten(message_set, at, value):
-    """One message with some bytes of it changed and its CRC right again."""
+    """One message with changed bytes and a correct CRC."""
     out = bytearray(message_set)
     out[at : at + len(value)] = value
     out[12:16] = struct.pack(">I", zlib.crc32(out[16:]))
@@ -96,7 +96,7 @@ def test_message_sets_are_compatible_with_aiokafka(magic, codec):
     for i, (timestamp, key, value) in enumerate(RECORDS):
         theirs.append(i, timestamp if magic else None, key, value)
     in_log = bytearray(theirs.build())
-    in_log[:8] = struct.pack(">q", 3)  # the broker's work: the offset of the last
+    in_log[:8] = struct.pack(">q", 3)  # as a broker does: the offset of the last message
     assert [(m.key, m.value) for m in read_all(in_log)] == [(k, v) for _, k, v in RECORDS]
 
 
@@ -249,7 +249,7 @@ def test_wrapped_messages_are_decoded_lazily(build, magic):
     tracemalloc.start()
     try:
         records = record_set.read(100)
-        assert tracemalloc.get_traced_memory()[1] < 3_000_000  # 0.7 MB of them are bytes
+        assert tracemalloc.get_traced_memory()[1] < 3_000_000  # including 0.7 MB of bytes
         while not record_set.exhausted:
             records = record_set.read(100)
             assert len(records) == 100
@@ -278,7 +278,7 @@ def test_messages_before_a_corrupt_wrapped_one_are_returned(build, magic):
 
 @pytest.mark.parametrize("offset", [2**62, 10, 1, 0])
 def test_wrapped_offset_beyond_the_last_one_keeps_the_position(build, offset):
-    inner = b"".join(struct.pack(">q", told) + single()[8:] for told in (0, offset, 1))
+    inner = b"".join(struct.pack(">q", number) + single()[8:] for number in (0, offset, 1))
     record_set = build.RecordSet(wrapper(inner, 1, CODECS[1], 1), "t", 0, 0)
     assert [record.offset for record in record_set.read(10)] == ([0, 1] if offset == 1 else [0])
     with pytest.raises(CorruptRecordException, match="out of order"):

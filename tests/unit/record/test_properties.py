@@ -1,7 +1,7 @@
-"""Hypothesis: the native build against its twin in both directions, and both against aiokafka.
+"""Compares the native build with its twin in both directions, and both with aiokafka (Hypothesis).
 
-Bytes written are equal; what is read from anything, however damaged, is equal down to the error's
-class, the records before it and the position.
+Written bytes are equal. Reading any data, however damaged, gives the same records, error class and
+position.
 """
 
 import hypothesis.strategies as st
@@ -34,7 +34,7 @@ def builds():
 
 
 def outcome(record_set, step):
-    """Everything that reading to the end shows."""
+    """All observable results of reading to the end."""
     seen = []
     try:
         while records := record_set.read(step):
@@ -112,7 +112,7 @@ SEGMENTS = st.lists(
 
 
 def log_of(segments):
-    """Batches of every format one after the other, each v2 one in its own leader epoch."""
+    """Batches of every format in sequence, each v2 batch with its own leader epoch."""
     data, offset = bytearray(), 0
     for epoch, (records, codec, kind, transactional) in enumerate(segments):
         if kind == "control":

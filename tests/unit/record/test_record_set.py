@@ -1,4 +1,4 @@
-"""RecordSet, both builds: what is delivered, what is passed over, and where the position stands."""
+"""RecordSet in both builds: returned and skipped records, and the position."""
 
 import gc
 import sys
@@ -175,7 +175,7 @@ def test_aborted_transactions_are_hidden_from_read_committed(build, step):
         [
             transaction(1, 0, 2),  # aborted
             transaction(2, 2, 2),  # committed
-            batch(simple(1), 4, producer_id=1),  # not transactional: always seen
+            batch(simple(1), 4, producer_id=1),  # not transactional: always visible
             control(5, 1, commit=False),
             transaction(1, 6, 1),  # the next transaction of the same producer, committed
             control(7, 2, commit=True),
@@ -183,7 +183,7 @@ def test_aborted_transactions_are_hidden_from_read_committed(build, step):
             transaction(3, 9, 1),  # aborted, its marker not in this set
         ]
     )
-    aborted = [(3, 9), (1, 0)]  # brokers did not always sort them
+    aborted = [(3, 9), (1, 0)]  # older brokers did not sort them
     seen = build.RecordSet(data, "t", 0, 0, aborted=aborted)
     assert [r.offset for r in read_all(seen, step)] == [2, 3, 4, 6]
     assert seen.next_offset == 10
@@ -277,7 +277,7 @@ def test_close_during_decompression_in_a_thread(build, monkeypatch):
     assert len(record_set.read(10)) <= 3
     assert record_set.exhausted
     assert record_set.read(10) == []
-    storage.clear()  # nothing holds it any more
+    storage.clear()  # nothing holds it now
 
 
 def test_reentrant_read_raises(native, monkeypatch):
@@ -295,7 +295,7 @@ def test_reentrant_read_raises(native, monkeypatch):
 @pytest.mark.parametrize("epoch", [-1, -2, -(2**31)])
 def test_negative_leader_epoch_means_none(build, epoch):
     data = batch(simple(1))
-    data[12:16] = epoch.to_bytes(4, "big", signed=True)  # which no CRC covers
+    data[12:16] = epoch.to_bytes(4, "big", signed=True)  # not covered by the CRC
     record_set = build.RecordSet(data, "t", 0, 0)
     (record,) = record_set.read(10)
     assert (record.leader_epoch, record_set.leader_epoch) == (-1, -1)

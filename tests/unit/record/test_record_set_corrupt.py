@@ -1,4 +1,4 @@
-"""RecordSet, both builds, on lies: the documented error, what stood before it, and the position."""
+"""RecordSet in both builds with corrupt data: the error, the records before it, the position."""
 
 import struct
 
@@ -59,7 +59,7 @@ BAD_PAYLOADS = {
 
 
 def expect_error(record_set, kind, before, position):
-    """`before` records come first; then the error, and again; the position stays."""
+    """`before` records are returned, then the error is raised repeatedly; the position stays."""
     if before:
         assert [r.offset for r in record_set.read(10**6)] == before
     for _ in range(3):
@@ -141,7 +141,7 @@ def test_wrong_crc_hides_only_its_batch(build):
 
 
 def test_wrong_crc_below_the_wanted_offset_raises(build):
-    """Its offsets cannot be trusted to lie below."""
+    """Its offsets, which may be corrupt, do not prove that it is below."""
     bad = batch(simple(5), 0)
     bad[-1] ^= 1
     expect_error(build.RecordSet(bad, "orders", 3, 100), CorruptRecordException, [], 100)

@@ -1,4 +1,4 @@
-"""aiokafka's `sasl_*` arguments: what they make, and what is refused."""
+"""aiokafka's `sasl_*` arguments: the mechanisms that they select, and errors."""
 
 from typing import Any
 

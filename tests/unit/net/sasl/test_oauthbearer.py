@@ -1,4 +1,4 @@
-"""SASL/OAUTHBEARER by its RFC, and providers that give nonsense."""
+"""SASL/OAUTHBEARER as in its RFC, and invalid tokens."""
 
 from collections.abc import Mapping
 
@@ -32,8 +32,8 @@ async def test_token_and_extensions_are_requested_for_each_exchange() -> None:
     mechanism = OAuthBearer(provider)
     for _ in range(2):
         exchange = await mechanism.begin("any")
-        said = b"n,,\x01auth=Bearer abc.DEF-1==\x01traceId=1 2\x01org=x\x01\x01"
-        assert next(exchange) == said
+        message = b"n,,\x01auth=Bearer abc.DEF-1==\x01traceId=1 2\x01org=x\x01\x01"
+        assert next(exchange) == message
         with pytest.raises(StopIteration):
             exchange.send(b"")
     assert provider.asked == 2
@@ -70,6 +70,6 @@ async def test_a_provider_that_raises_fails_the_attempt_with_a_retriable_error()
 
     with pytest.raises(
         KafkaConnectionError, match=r"the token provider failed: OSError.*503"
-    ) as told:
+    ) as caught:
         await OAuthBearer(Away()).begin("any")
-    assert isinstance(told.value.__cause__, OSError)
+    assert isinstance(caught.value.__cause__, OSError)

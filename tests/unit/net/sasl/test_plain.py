@@ -1,4 +1,4 @@
-"""SASL/PLAIN by its RFC."""
+"""SASL/PLAIN as in its RFC."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""SASL/SCRAM by the examples of its RFCs, and what a broker could say wrongly."""
+"""SASL/SCRAM: the examples of its RFCs, and invalid messages of a broker."""
 
 import base64
 import hashlib
@@ -48,10 +48,10 @@ def test_sha_512_and_a_salt_that_changes() -> None:
     for salt in (b"one", b"one", b"two"):
         exchange = scram._exchange(NONCE)
         first = next(exchange)[3:]
-        said = f"r={NONCE}x,s={base64.b64encode(salt).decode()},i=4096"
-        final = exchange.send(said.encode())
+        message = f"r={NONCE}x,s={base64.b64encode(salt).decode()},i=4096"
+        final = exchange.send(message.encode())
         salted = hashlib.pbkdf2_hmac("sha512", b"pencil", salt, 4096)
-        signed = b",".join((first, said.encode(), final.rpartition(b",p=")[0]))
+        signed = b",".join((first, message.encode(), final.rpartition(b",p=")[0]))
         key = hmac.digest(salted, b"Server Key", "sha512")
         proof = base64.b64encode(hmac.digest(key, signed, "sha512"))
         with pytest.raises(StopIteration):
@@ -59,7 +59,7 @@ def test_sha_512_and_a_salt_that_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("message", "text"),
     [
         (SERVER_FIRST.replace(f"r={NONCE}", "r=another"), "nonce"),
         (SERVER_FIRST.replace(SERVER_NONCE, NONCE), "nonce"),
@@ -77,14 +77,14 @@ def test_sha_512_and_a_salt_that_changes() -> None:
         ("", "malformed"),
     ],
 )
-def test_invalid_first_response_raises(said: str, text: str) -> None:
+def test_invalid_first_response_raises(message: str, text: str) -> None:
     exchange, _ = begun()
     with pytest.raises(AuthenticationFailedError, match=text):
-        exchange.send(said.encode())
+        exchange.send(message.encode())
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("message", "text"),
     [
         (b"e=invalid-proof", "invalid-proof"),
         (b"v=" + base64.b64encode(bytes(32)), "could not prove"),
@@ -92,25 +92,25 @@ def test_invalid_first_response_raises(said: str, text: str) -> None:
         (b"\xff", "UTF-8"),
     ],
 )
-def test_invalid_final_response_raises(said: bytes, text: str) -> None:
+def test_invalid_final_response_raises(message: bytes, text: str) -> None:
     exchange, _ = begun()
     exchange.send(SERVER_FIRST.encode())
     with pytest.raises(AuthenticationFailedError, match=text):
-        exchange.send(said)
+        exchange.send(message)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         SERVER_FIRST.replace("i=4096", "i=" + "9" * 100_000),
         "x" * 100_000,
         f"{SERVER_FIRST},{'y' * 100_000}",
     ],
 )
-def test_error_shows_only_the_beginning_of_the_brokers_text(said: str) -> None:
+def test_error_shows_only_the_beginning_of_the_brokers_text(message: str) -> None:
     exchange, _ = begun()
     with pytest.raises(AuthenticationFailedError) as caught:
-        exchange.send(said.encode())
+        exchange.send(message.encode())
     assert len(str(caught.value)) < 300
 
 
@@ -128,7 +128,7 @@ def test_unencodable_credentials_raise_without_showing_them(name: str, password:
         Scram("SHA-256", name, password)
     error: BaseException | None = caught.value
     assert "s3cret" not in repr(error)
-    assert error.__context__ is None  # which would show it: a UnicodeEncodeError holds the text
+    assert error.__context__ is None  # a UnicodeEncodeError would contain the text
 
 
 async def test_hashing_the_password_does_not_block_the_event_loop() -> None:
@@ -147,8 +147,8 @@ async def test_hashing_the_password_does_not_block_the_event_loop() -> None:
 
     exchange._steps = steps()
     next(exchange)
-    said = f"r={nonce}x,s={base64.b64encode(b'salt').decode()},i=4096"
-    assert (await exchange.advance(said.encode()) or b"").startswith(b"c=biws,r=")
+    message = f"r={nonce}x,s={base64.b64encode(b'salt').decode()},i=4096"
+    assert (await exchange.advance(message.encode()) or b"").startswith(b"c=biws,r=")
     assert threads[0] is not threading.main_thread()
     with pytest.raises(AuthenticationFailedError, match="could not prove"):
         await exchange.advance(b"v=" + base64.b64encode(b"nothing"))

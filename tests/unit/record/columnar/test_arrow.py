@@ -1,4 +1,4 @@
-"""Rows gathered for Arrow, both builds: what the layout says is what the records were."""
+"""Rows gathered for Arrow in both builds: the layout decodes to the records."""
 
 import struct
 
@@ -20,7 +20,7 @@ RECORDS = st.lists(
 
 
 def bits(count, nulls, validity):
-    """Which rows are there, by the bitmap; bits past the last row are zero."""
+    """The rows that are not null, by the bitmap; bits past the last row are zero."""
     if validity is None:
         assert nulls == 0
         return [True] * count
@@ -49,7 +49,7 @@ def variable(count, column):
 
 
 def rows_of(taken):
-    """The rows as tuples of what was asked for."""
+    """The rows as tuples of the requested columns."""
     n = taken.rows
     columns = []
     for name, column in taken.columns.items():
@@ -155,7 +155,7 @@ def test_batch_holds_rows_of_several_partitions(build):
 
 
 def test_any_record_set_gives_the_rows_of_its_records(build):
-    """Compressed, of old formats, with markers between: what the records are, the rows are."""
+    """Also compressed sets, old formats, and sets with control batches."""
     data = mixed_set()
     wanted = [
         (
@@ -243,7 +243,7 @@ def test_row_outside_of_its_data_is_rejected(build, field, start):
     rows = build.ArrowRows([field], 10, 1000)
     with pytest.raises(ValueError, match="row 1 points outside"):
         rows.add(columns, 0, 3)
-    assert rows.add(columns, 2, 3) == 3  # the others are sound
+    assert rows.add(columns, 2, 3) == 3  # the other rows are valid
 
 
 @pytest.mark.parametrize("rows", [(-1, 2), (2, 1), (0, 4)])

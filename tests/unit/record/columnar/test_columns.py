@@ -1,4 +1,4 @@
-"""The column reader, both builds, row for row what `RecordSet.read()` gives."""
+"""The column reader in both builds returns the rows of `RecordSet.read()`."""
 
 import hypothesis.strategies as st
 import pytest
@@ -59,7 +59,7 @@ def test_same_rows_as_records(build, step, offset):
 )
 @given(st.integers(0, 400), st.binary(min_size=1, max_size=3), st.integers(1, 9))
 def test_damaged_records_fail_as_in_the_row_reader(build, at, damage, step):
-    """Headers included: their columns are ranges of bytes, which must be whole all the same."""
+    """Including headers, whose columns are only byte ranges but must be valid, too."""
     data = batch([(T0 + i, b"k", b"v" * i, HEADERS * (i % 3)) for i in range(12)])
     place = 61 + at % (len(data) - 61 - len(damage))
     data[place : place + len(damage)] = damage
@@ -112,8 +112,8 @@ def test_no_wanted_record_returns_none(build):
 
 
 def test_many_batches_without_a_wanted_row(build):
-    """Each claims offsets that its only record does not reach: no broker writes that, but none may
-    bring a client down."""
+    """Each batch claims offsets beyond its only record. No broker writes that, but it must not
+    crash a client."""
     idle = [
         patched(batch(simple(1), 0, Compression.LZ4), last_offset_delta=10 + i)
         for i in range(20_000)
