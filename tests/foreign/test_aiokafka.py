@@ -1,4 +1,4 @@
-"""aiokafka 0.14, which knows nothing of us, does its usual work."""
+"""aiokafka 0.14 against the embedded broker."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -27,7 +27,7 @@ ORDERS = [aiokafka.TopicPartition("orders", index) for index in range(PARTITIONS
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for what happens elsewhere; polls."""
+    """Poll until the condition holds."""
     async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.01)
@@ -60,7 +60,7 @@ async def consumer_of(cluster: FakeCluster, *topics: str, **options: Any) -> Asy
 
 
 async def produce(cluster: FakeCluster, topic: str, **options: Any) -> list[int]:
-    """Send all entries; the offsets that their acknowledgements tell."""
+    """Send all entries; return the offsets of their acknowledgements."""
     async with producer_of(cluster, **options) as producer:
         sent = [
             await producer.send(
@@ -84,7 +84,7 @@ async def send(cluster: FakeCluster, topic: str, values: Iterable[int]) -> None:
 
 
 async def read(consumer: Any, count: int) -> list[Any]:
-    """The next records of a consumer, exactly so many."""
+    """The next `count` records of a consumer."""
     async with asyncio.timeout(20):
         return [await consumer.getone() for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""Each client reads what another one wrote, ours among them; the embedded broker is between."""
+"""Each client, including this package, reads the records of every other on the embedded broker."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.foreign import test_aiokafka, test_kafka_python, test_librdkafka
 from tests.foreign.work import COUNT, EXPECTED_OFFSETS, PARTITIONS, Read, entries, expected
 
 pytestmark = [
-    *test_kafka_python.pytestmark[:2],  # it leaves sockets behind
+    *test_kafka_python.pytestmark[:2],  # it leaves sockets open
     pytest.mark.timeout(60),
 ]
 
@@ -78,5 +78,5 @@ def test_every_client_reads_the_records_of_every_other(writer: str) -> None:
         assert WRITERS[writer](cluster) == EXPECTED_OFFSETS
         for name, read in READERS.items():
             if name == "kafka_python" and writer == "ours":
-                continue  # it has no snappy here
+                continue  # it lacks snappy here
             assert read(cluster) == expected(), name

@@ -1,4 +1,4 @@
-"""Kafka's own tools and Java clients do their usual work; each call is a JVM of its own."""
+"""Kafka's own tools and Java clients against the embedded broker; each call starts a JVM."""
 
 import json
 import re
@@ -31,7 +31,7 @@ QUICK_HEARTBEATS = {
 
 
 def java(program: str, *arguments: object, given: str = "", release: str = TOOLS_OF) -> list[str]:
-    """Run a Java program; the lines it printed."""
+    """Run a Java program; return its output lines."""
     try:
         return run(program, [str(argument) for argument in arguments], release, given=given)
     except KafkaNotAvailable as error:
@@ -39,7 +39,7 @@ def java(program: str, *arguments: object, given: str = "", release: str = TOOLS
 
 
 def tool(cluster: FakeCluster, name: str, *arguments: object, given: str = "") -> list[str]:
-    """Run a tool that is told where the cluster is."""
+    """Run a tool with the address of the cluster."""
     servers = ("--bootstrap-server", cluster.bootstrap_servers)
     program = name if name.startswith("kafka.") else f"{TOOLS}.{name}"
     return [line for line in java(program, *servers, *arguments, given=given) if line]
@@ -54,7 +54,7 @@ def settings_file(folder: Path, settings: Mapping[str, object]) -> Path:
 def console_read(
     cluster: FakeCluster, topic: str, count: int, *more: object, settings: Iterable[str] = ()
 ) -> list[str]:
-    """The values that the console consumer prints, from the beginning up to a count."""
+    """The first `count` values that the console consumer prints."""
     properties = [word for each in settings for word in ("--consumer-property", each)]
     return tool(
         *(cluster, "consumer.ConsoleConsumer", "--topic", topic, "--from-beginning"),
@@ -75,7 +75,7 @@ def console_read(
 def test_round_trip_of_each_release(
     poses_as: str | None, release: str, settings: dict[str, str]
 ) -> None:
-    """Null keys and values, headers and timestamps among it."""
+    """Including null keys and values, headers and timestamps."""
     brokers = 1 if release.startswith("0.8") else 2
     with FakeCluster(
         brokers, {"orders": PARTITIONS}, version=poses_as, check_records=True
@@ -145,14 +145,14 @@ def test_exactly_once_with_restarting_members_and_brokers(protocol: str, tmp_pat
                 cluster.produce("orders", b"%d" % number, partition=number % PARTITIONS)
 
         def kill_one_after_another() -> None:
-            """Each broker dies with records left to copy: the copiers end with the last record."""
+            """Each broker is killed while records remain; the copiers end with the last record."""
             for node_id in range(3):
                 ended = cluster.count(ApiKey.END_TXN)
                 write(50)  # a transaction takes up to 20 of them
                 await_true(lambda ended=ended: cluster.count(ApiKey.END_TXN) >= ended + 2)
                 write(50)
                 cluster.kill(node_id)
-                sleep(0.3)  # long enough for clients to look elsewhere
+                sleep(0.3)  # long enough for clients to use another broker
                 cluster.restart(node_id)
 
         with ThreadPoolExecutor() as threads:

@@ -1,4 +1,4 @@
-"""Kafka's own tools set up users, ACLs and quotas; a Java client says who it is."""
+"""Kafka's own tools set up users, ACLs and quotas; a Java client authenticates."""
 
 import pytest
 

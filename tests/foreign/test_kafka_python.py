@@ -1,4 +1,4 @@
-"""kafka-python 3, which knows nothing of us, does its usual work."""
+"""kafka-python 3 against the embedded broker."""
 
 import gc
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ admin_api = pytest.importorskip("kafka.admin")
 codecs = pytest.importorskip("kafka.codec")
 errors = pytest.importorskip("kafka.errors")
 
-# It leaves sockets behind, for the garbage collector to close.
+# It leaves sockets to the garbage collector.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -37,7 +37,7 @@ ORDERS = [kafka.TopicPartition("orders", index) for index in range(PARTITIONS)]
 
 @pytest.fixture
 def collected() -> Iterator[None]:
-    """Collects what a test left behind while its warnings are still passed over."""
+    """Collects garbage while the test's warnings are still ignored."""
     yield
     gc.collect()
 
@@ -75,7 +75,7 @@ def admin_of(cluster: FakeCluster) -> Iterator[Any]:
 
 
 def produce(cluster: FakeCluster, topic: str, **options: Any) -> list[int]:
-    """Send all entries; the offsets that their acknowledgements tell."""
+    """Send all entries; return the offsets of their acknowledgements."""
     with producer_of(cluster, **options) as producer:
         sent = [
             producer.send(
@@ -99,7 +99,7 @@ def send(cluster: FakeCluster, topic: str, values: Iterable[int]) -> None:
 
 
 def read(consumer: Any, count: int) -> list[Any]:
-    """The next records of a consumer, exactly so many."""
+    """The next `count` records of a consumer."""
     found = [record for _, record in zip(range(count), consumer, strict=False)]
     assert len(found) == count
     return found
@@ -143,7 +143,7 @@ def test_round_trip_over_a_killed_broker() -> None:
 
 
 class Worker:
-    """A member of a group in a thread of its own: commits each record that it has seen."""
+    """A member of a group in its own thread, which commits each record that it read."""
 
     def __init__(self, cluster: FakeCluster, seen: list[int], **options: Any) -> None:
         self._stop = Event()

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka), which knows nothing of us, does its usual work."""
+"""confluent-kafka (librdkafka) against the embedded broker."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ def producer_of(cluster: FakeCluster, **settings: object) -> Any:
 
 
 def produce(cluster: FakeCluster, topic: str, **settings: object) -> list[int]:
-    """Send all entries; the offsets that their acknowledgements tell."""
+    """Send all entries; return the offsets of their acknowledgements."""
     producer = producer_of(cluster, enable_idempotence=True, **settings)
     offsets = [-1] * COUNT
 
@@ -99,7 +99,7 @@ def consumer_of(cluster: FakeCluster, group: str = "unused", **settings: object)
 
 
 def read(consumer: Any, count: int) -> list[Any]:
-    """The next messages of a consumer, exactly so many."""
+    """The next `count` messages of a consumer."""
     found: list[Any] = []
     while len(found) < count:
         messages = consumer.consume(count - len(found), timeout=PATIENCE)

@@ -1,5 +1,5 @@
-"""Foreign clients say who they are: SASL PLAIN and SCRAM, with and without TLS; the wrong password,
-and what ACLs keep from them."""
+"""Authentication of other clients by SASL PLAIN and SCRAM, with and without TLS; wrong passwords
+and ACLs."""
 
 import asyncio
 import ssl
@@ -31,7 +31,7 @@ def guarded() -> Iterator[FakeCluster]:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of its own for 127.0.0.1, its key in the same file."""
+    """A self-signed certificate for 127.0.0.1, with its key in the same file."""
     folder = tmp_path_factory.mktemp("tls")
     command = (
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"

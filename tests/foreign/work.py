@@ -1,4 +1,4 @@
-"""What every foreign client is given to do: records of all kinds, and what must come back."""
+"""The work of every foreign client: records of all kinds, and the expected results."""
 
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -15,7 +15,7 @@ COUNT: Final = 300
 
 
 class Entry(NamedTuple):
-    """A record as a client is to send it."""
+    """A record for a client to send."""
 
     partition: int
     key: bytes | None
@@ -29,7 +29,7 @@ Read = tuple[int, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
 
 
 def entries() -> list[Entry]:
-    """Records over all partitions, every kind of null and empty among them."""
+    """Records for all partitions, including every kind of null and empty."""
     pairs = [(None, b""), (b"", None), (b"key", b"value " * 20), (b"", b"x")]
     headers: list[list[tuple[str, bytes]]] = [[], [("a", b"1"), ("a", b"2"), ("b", b"")]]
     return [
@@ -39,7 +39,7 @@ def entries() -> list[Entry]:
 
 
 def expected() -> dict[int, list[Read]]:
-    """By partition, what `entries` must be read as."""
+    """The expected records of `entries`, by partition."""
     logs: dict[int, list[Read]] = {index: [] for index in range(PARTITIONS)}
     for entry in entries():
         log = logs[entry.partition]
@@ -52,7 +52,7 @@ EXPECTED_OFFSETS: Final = [index // PARTITIONS for index in range(COUNT)]
 
 
 def await_true(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait for what happens elsewhere; polls, and fails with its name after `seconds`."""
+    """Poll until the condition holds; fail with its name after `seconds`."""
     deadline = monotonic() + seconds
     while not condition():
         assert monotonic() < deadline, f"not within {seconds:.0f} s: {condition}"

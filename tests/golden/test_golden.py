@@ -1,4 +1,4 @@
-"""The Java client's bytes, checked where there is no Java: see tools/oracle/golden.py."""
+"""The Java client's bytes, checked without Java: see tools/oracle/golden.py."""
 
 import json
 from collections import defaultdict

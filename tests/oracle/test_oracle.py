@@ -1,4 +1,4 @@
-"""A seeded sample of messages, judged by the Java client itself: see tools/oracle."""
+"""A random sample of messages, compared with the Java client: see tools/oracle."""
 
 import pytest
 

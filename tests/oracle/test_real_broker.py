@@ -1,4 +1,4 @@
-"""A real broker answers every API in every version both sides speak, and we can read the answer."""
+"""A real broker answers every API in every common version, and the response can be decoded."""
 
 import socket
 import struct
@@ -32,7 +32,7 @@ HARMFUL = {
 
 
 def harmless(api_key: int, version: int) -> Request:
-    """A request that changes nothing: defaults, but where a broker would not answer those."""
+    """A request that changes nothing: defaults, except where a broker would not answer them."""
     request: Any = request_class(api_key)()
     if api_key == ApiKey.PRODUCE:
         request.acks = 1
@@ -53,7 +53,7 @@ ONLY_WHERE_CONFIGURED = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMET
 
 
 class Wire:
-    """A blocking connection: this test judges bytes, not the client."""
+    """A blocking connection, because this test checks bytes, not the client."""
 
     def __init__(self, connection: socket.socket, stream: BinaryIO) -> None:
         self.connection = connection
@@ -86,13 +86,13 @@ def told_by(bootstrap_servers: str) -> BrokerVersions:
 
 
 def ask_everything(bootstrap_servers: str, broker: BrokerVersions) -> int:
-    """Every API in every version both sides speak, each on a connection of its own."""
+    """Send every API in every common version, each on a new connection."""
     asked = 0
     for api_key in API_MODULES:
         message, offered = request_class(api_key), broker.range_of(api_key)
         if offered is None or api_key in HARMFUL:
             continue
-        # Produce is offered from 0 on, for old librdkafka, by brokers that take it from 3 on.
+        # Brokers report Produce from 0, for old librdkafka, but accept it from 3.
         dropped = api_key == ApiKey.PRODUCE and offered[1] >= 12
         oldest = max(message.min_version, 3 if dropped else offered[0])
         for version in range(oldest, min(message.max_version, offered[1]) + 1):

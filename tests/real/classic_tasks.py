@@ -1,4 +1,4 @@
-"""A driver of the classic machine for a real broker: as plain as it can be, for tests alone."""
+"""A minimal driver of the classic state machine for a real broker; for tests only."""
 
 import asyncio
 from collections.abc import Mapping
@@ -44,8 +44,8 @@ class RealDriver:
 
     Attributes:
         versions: Of its requests; by default the newest.
-        steps: All that it asked for.
-        history: (generation, what it held) whenever that changed.
+        steps: All its requests.
+        history: (generation, owned partitions) after each change.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class RealDriver:
                 async with asyncio.timeout_at(at):
                     await self._wake.wait()
             except TimeoutError:
-                pass  # the machine's own time has come
+                pass  # the machine's timer has fired
 
     def _begin(self, step: Step) -> None:
         machine = self.machine
@@ -142,7 +142,7 @@ class RealDriver:
         version = self.versions[step.kind]
         try:
             client = self._clients.get(step.kind)
-            if client is None:  # one for each kind, so that none waits behind another
+            if client is None:  # one for each kind, so that none blocks another
                 client = self._clients[step.kind] = await RawClient.connect(self._address)
             answer = await client.ask(step.request_for(version), version)
         except (ConnectionError, asyncio.IncompleteReadError) as error:
@@ -161,12 +161,12 @@ class RealDriver:
         self.wake()
 
     async def cut(self) -> None:
-        """Break all its connections."""
+        """Close all its connections."""
         for client in list(self._clients.values()):
             await client.close()
 
     async def die(self) -> None:
-        """As a SIGKILL: nobody is told."""
+        """Stop as with SIGKILL: nothing is sent."""
         self._task.cancel()
         for task in [self._task, *self._asking]:
             task.cancel()

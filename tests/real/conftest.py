@@ -1,4 +1,4 @@
-"""Everything in this folder talks to a real Kafka."""
+"""Every test in this folder uses a real Kafka."""
 
 from pathlib import Path
 

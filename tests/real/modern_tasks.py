@@ -1,4 +1,4 @@
-"""A driver of the consumer protocol's machine for a real broker: plain, for tests alone."""
+"""A minimal driver of the consumer protocol's state machine for a real broker; for tests only."""
 
 import asyncio
 from typing import Any
@@ -30,7 +30,7 @@ class RealMember:
 
     Attributes:
         version: Of its heartbeats.
-        steps: All that it asked for.
+        steps: All its steps.
         sent: Its requests.
     """
 
@@ -62,7 +62,7 @@ class RealMember:
         return self.machine.state is MemberState.STABLE
 
     def kinds(self) -> list[str]:
-        """What the application was told, in short."""
+        """A short form of the calls to the application."""
         told = (Assign, Revoke, Lost, Fail)
         return [type(step).__name__ for step in self.steps if isinstance(step, told)]
 
@@ -87,7 +87,7 @@ class RealMember:
                 async with asyncio.timeout_at(self.machine.next_wakeup(self.now)):
                     await self._wake.wait()
             except TimeoutError:
-                pass  # the machine's own time has come
+                pass  # the machine's timer has fired
 
     def _begin(self, step: Step) -> None:
         machine = self.machine
@@ -144,7 +144,7 @@ class RealMember:
         self._wake.set()
 
     async def _resolve(self) -> None:
-        """As a consumer would: names of ids, of those topics alone."""
+        """As a consumer does: names by id, for these topics only."""
         topics = [MetadataRequestTopic(one, None) for one in self.machine.unresolved_topic_ids]
         request = MetadataRequest(topics, allow_auto_topic_creation=False)
         answer = await (await self._client("Metadata")).ask(request, METADATA_VERSION)
@@ -159,12 +159,12 @@ class RealMember:
         self._wake.set()
 
     async def cut(self) -> None:
-        """Break all its connections."""
+        """Close all its connections."""
         for client in list(self._clients.values()):
             await client.close()
 
     async def die(self) -> None:
-        """As a SIGKILL: nobody is told."""
+        """Stop as with SIGKILL: nothing is sent."""
         self._task.cancel()
         for task in [self._task, *self._asking]:
             task.cancel()

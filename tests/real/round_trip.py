@@ -1,6 +1,6 @@
-"""Records that hold everything Kafka can hold, and how they are sent, read and compared by hash.
+"""Sends, reads and compares (by hash) records with all features of Kafka.
 
-The face is aiokafka's, so one text drives ours and theirs.
+Both packages have aiokafka's API, so the same code uses both.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from tools.kafka.canonical import PartitionDigest
 from tools.kafka.java import Digest
 
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
-AT_ONCE = 20_000  # records sent before their acks are looked at
+AT_ONCE = 20_000  # records sent before their acks are awaited
 
 Header = tuple[str, bytes | None]
 Parts = tuple[int, bytes | None, bytes | None, list[Header], int]
@@ -46,7 +46,7 @@ def records(
 
 
 async def send_all(producer: Any, topic: str, sent: Iterator[Parts]) -> dict[int, Digest]:
-    """Send every record; {partition: digest of what was acknowledged, by the acks' offsets}."""
+    """Send every record; return the digest of the acknowledged records by partition."""
     stored: dict[int, list[tuple[int, Parts]]] = defaultdict(list)
 
     async def settle(under_way: list[tuple[Parts, Any]]) -> None:
@@ -84,9 +84,9 @@ async def send_all(producer: Any, topic: str, sent: Iterator[Parts]) -> dict[int
 async def read_digests(
     consumer: Any, topic_partitions: list[Any], count: int, *, timestamps: bool = True
 ) -> dict[int, Digest]:
-    """Read `count` records of the partitions from their start; digests of what came.
+    """Read `count` records of the partitions from their start; return their digests.
 
-    Without `timestamps` they are taken for absent, as message format 0 has none.
+    Without `timestamps`, timestamps count as missing, because message format 0 has none.
     """
     consumer.assign(topic_partitions)
     digests = {tp.partition: PartitionDigest() for tp in topic_partitions}

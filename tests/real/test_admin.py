@@ -1,4 +1,4 @@
-"""The admin client against a real Kafka; another client looks at what it did."""
+"""The admin client against a real Kafka; another client verifies the results."""
 
 import asyncio
 import uuid

@@ -15,7 +15,7 @@ RECORDS = 20_000
 
 
 class Spy(ConsumerInterceptor):
-    """Counts what it sees, and remembers what was committed."""
+    """Counts records and keeps the committed offsets."""
 
     def __init__(self) -> None:
         self.seen = 0

@@ -1,4 +1,4 @@
-"""The classic machine in groups on a real broker: alone, with its like, with aiokafka's."""
+"""The classic state machine in groups on a real broker: alone, with others, and with aiokafka."""
 
 import asyncio
 import uuid
@@ -29,7 +29,7 @@ both = pytest.mark.parametrize("protocols", [EAGER, COOPERATIVE], ids=["eager", 
 
 
 class Group:
-    """Drivers of one group, and what they should come to."""
+    """Drivers of one group, and their expected state."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -95,7 +95,7 @@ async def test_membership_on_old_brokers(old: KafkaCluster) -> None:
     versions = {kind.name: spoken.pick(kind) for kind in kinds}
     group = Group(old.bootstrap_servers.split(",")[0])
     first = group.add(versions=versions)
-    await group.until(lambda: first.stable, 90)  # the offsets topic is made first
+    await group.until(lambda: first.stable, 90)  # the offsets topic is created first
     second = group.add(versions=versions)
     await group.until_stable(first, second)
     await first.cut()
@@ -140,7 +140,7 @@ async def test_broken_connections_keep_the_membership(
 
 @pytest.mark.parametrize("oldest", [0, 1, 3, 4, 6])
 async def test_older_request_versions(group: Group, oldest: int) -> None:
-    """JoinGroup v0 and v1 are gone in Kafka 4; v2 is the oldest it takes."""
+    """Kafka 4 dropped JoinGroup v0 and v1, so v2 is the oldest."""
     versions = {
         "JoinGroup": max(2, min(oldest + 2, 9)),
         "SyncGroup": min(oldest, 5),
@@ -175,7 +175,7 @@ async def test_static_member_restart_causes_no_rebalance(group: Group) -> None:
 
 
 async def test_restarted_static_leader_still_watches_partitions(group: Group) -> None:
-    """KIP-814: it computes no assignment, but sees that partitions are added."""
+    """KIP-814: it computes no assignment, but detects added partitions."""
     first = group.add(group_instance_id="a", session_timeout=30.0)
     await group.until_stable(first)
     await first.close()
@@ -238,7 +238,7 @@ async def test_unsubscribing_and_subscribing(group: Group) -> None:
 
 
 async def test_group_shared_with_aiokafka(group: Group, kafka: RealKafka) -> None:
-    """Range on both sides; whoever leads, the other one understands."""
+    """Both use the range assignor, and either can lead."""
     aiokafka: Any = pytest.importorskip("aiokafka", reason="the interop extra is not installed")
     strategy = pytest.importorskip("aiokafka.coordinator.assignors.range").RangePartitionAssignor
     topic = f"classic-{uuid.uuid4().hex[:12]}"

@@ -1,4 +1,4 @@
-"""Commits in groups on a real Kafka, and what other clients read of them."""
+"""Commits in groups on a real Kafka, as other clients read them."""
 
 import asyncio
 import uuid
@@ -63,7 +63,7 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def join(kafka: RealKafka, group: str, name: str, protocol: str) -> AsyncIterator[Join]:
-    """Starts members of the group, which are stopped at the end."""
+    """Starts members of the group and stops them after the test."""
     made: list[AIOKafkaConsumer] = []
 
     async def join(*topics: str, **options: Any) -> AIOKafkaConsumer:
@@ -85,7 +85,7 @@ async def join(kafka: RealKafka, group: str, name: str, protocol: str) -> AsyncI
 
 
 async def told_to_aiokafka(kafka: RealKafka, group: str, tp: TopicPartition) -> tuple[int, str]:
-    """What aiokafka reads of a group's commit."""
+    """A group's commit as read by aiokafka."""
     client = aiokafka.admin.AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
     await client.start()
     try:
@@ -96,7 +96,7 @@ async def told_to_aiokafka(kafka: RealKafka, group: str, tp: TopicPartition) -> 
 
 
 def told_to_librdkafka(kafka: RealKafka, group: str, tp: TopicPartition) -> tuple[int, int]:
-    """What confluent-kafka reads of it: the offset and the leader epoch."""
+    """A group's commit as read by confluent-kafka: the offset and the leader epoch."""
     client = confluent_kafka.Consumer(
         {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group}
     )
@@ -112,7 +112,7 @@ async def test_next_consumer_begins_at_the_committed_offset(
 ) -> None:
     first = TopicPartition(name, 0)
     member = await join()
-    assert len(member.assignment()) == PARTITIONS  # the start has waited for it
+    assert len(member.assignment()) == PARTITIONS  # the start waits for it
     assert await member.seek_to_committed() == {
         TopicPartition(name, number): None for number in range(PARTITIONS)
     }
@@ -147,7 +147,7 @@ async def test_auto_commit_commits_processed_records(join: Join, name: str) -> N
         before = commits.counters.commits
         await until(lambda before=before: commits.counters.commits > before)
         assert await member.committed(first) == offset + 1
-    await member.stop()  # and all that was handed out at the end
+    await member.stop()  # and all returned records at the end
     successor = await join()
     assert (await take(successor, 1))[0].offset == 10
 
@@ -155,7 +155,7 @@ async def test_auto_commit_commits_processed_records(join: Join, name: str) -> N
 async def test_partition_changes_owner_without_gap_or_repetition(
     join: Join, kafka: RealKafka, name: str
 ) -> None:
-    """With auto-commit every record is read once, though members come and go, if none crashes."""
+    """With auto-commit every record is read once while members join and leave without crashes."""
     for partition in range(1, PARTITIONS):
         await asyncio.to_thread(write, kafka, name, numbered(200), partition=partition)
     seen: list[tuple[int, int]] = []
@@ -182,8 +182,8 @@ async def test_partition_changes_owner_without_gap_or_repetition(
 
 
 async def test_commits_during_rebalances(join: Join, protocol: str, name: str) -> None:
-    """A commit for what is owned still fails for no reason but a rebalance under way, and never
-    with the modern protocol, whose members commit again with the epoch of now."""
+    """A commit for owned partitions fails only during a rebalance, and never with the consumer
+    protocol, whose members retry with the current epoch."""
     options = {} if protocol == "modern" else {"heartbeat_interval_ms": 500}
     member = await join(**options)
     failures: list[BaseException | None] = []
@@ -200,7 +200,7 @@ async def test_commits_during_rebalances(join: Join, protocol: str, name: str) -
                 except CommitFailedError as error:
                     failures.append(error.__cause__)
                 except IllegalStateError:
-                    pass  # it was taken away since
+                    pass  # it was revoked since
             await asyncio.sleep(0.001)
 
     task = asyncio.ensure_future(commit())
@@ -211,10 +211,10 @@ async def test_commits_during_rebalances(join: Join, protocol: str, name: str) -
     await task
     assert committed
     if protocol == "modern":
-        # What is being taken away may be another's when its epoch is known.
+        # A partition being revoked may belong to another member once the epoch is known.
         assert len(failures) <= 2 * PARTITIONS
     else:
-        # All have joined already, and the answer that says so is on its way.
+        # All members have joined, and the response is in flight.
         under_way = (RebalanceInProgressError, IllegalGenerationError)
         allowed = (*under_way, UnknownMemberIdError)
         assert all(isinstance(cause, allowed) for cause in failures), failures
@@ -258,7 +258,7 @@ async def test_commits_of_manually_assigned_partitions(
 async def test_offset_fetch_waits_for_an_open_transaction(
     kafka: RealKafka, join: Join, group: str, name: str
 ) -> None:
-    """Who goes on where a transaction may be about to commit waits for its outcome (KIP-447)."""
+    """Fetching offsets that an open transaction may change waits for its outcome (KIP-447)."""
     first = TopicPartition(name, 0)
     member = await join()
     await member.commit({first: 5})
@@ -297,7 +297,7 @@ async def test_commit_of_a_replaced_static_member_is_fenced(join: Join, protocol
 async def test_recreated_topic_gets_no_offset_of_the_old_one(
     kafka: RealKafka, group: str, topic: TopicFactory
 ) -> None:
-    """By the topic's id, which old brokers do not know."""
+    """This uses the topic's id, which old brokers do not have."""
     name = topic(1)
     first = TopicPartition(name, 0)
     admin = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
@@ -310,7 +310,7 @@ async def test_recreated_topic_gets_no_offset_of_the_old_one(
     ) as consumer:
         consumer.assign([first])
         await consumer.commit({first: 5})
-        # Nothing is fetched meanwhile, which would tell that the topic is another one.
+        # No fetch runs meanwhile, which would reveal that the topic was recreated.
         consumer.pause(first)
         await asyncio.to_thread(_make_again, admin, name)
         with pytest.raises(UnknownTopicIdError):
@@ -325,6 +325,6 @@ def _make_again(admin: Any, name: str) -> None:
             admin.create_topics([confluent_admin.NewTopic(name, 1, 1)])[name].result(30)
         except confluent_kafka.KafkaException as error:
             if error.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
-                raise  # else it is being deleted still
+                raise  # otherwise it is still being deleted
         else:
             return

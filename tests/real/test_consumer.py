@@ -1,4 +1,4 @@
-"""The consumer against a real Kafka: other clients write, we read."""
+"""The consumer against a real Kafka, reading records of other clients."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 def writer(kafka: RealKafka, **config: object) -> Any:
-    """A producer that keeps the order, whatever it has to send twice."""
+    """A producer that keeps the order even when it resends."""
     return confluent_kafka.Producer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
@@ -43,7 +43,7 @@ def write(
     """Write values in order, and wait until they are acknowledged.
 
     Args:
-        by: A `writer`, for who writes often: one that is new takes up to half a second.
+        by: A `writer` for repeated calls, because a new one takes up to half a second.
     """
     producer = writer(kafka, **config) if by is None else by
     for value in values:
@@ -231,7 +231,7 @@ async def test_read_committed_hides_aborted_records(
         producer.begin_transaction()
         for i in range(10):
             producer.produce(name, b"%d %d" % (round_, i), partition=0)
-        assert producer.flush(60) == 0  # aborting throws away what was not sent
+        assert producer.flush(60) == 0  # aborting discards unsent records
         if round_ % 2:
             producer.abort_transaction(60)
         else:

@@ -1,6 +1,6 @@
-"""Who may not read: what aiokafka's applications and ours are told, by a broker that has ACLs.
+"""Errors of aiokafka and of this package when a broker's ACLs deny reading.
 
-Topics and groups whose name begins with "secret" are denied to everybody.
+Topics and groups whose name begins with "secret" are denied to all users.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from tools.kafka import KafkaCluster
 
 pytest.importorskip("aiokafka", reason="the interop extra is not installed")
 
-TOPIC, GROUP = 2, 3  # resource types
+TOPIC, GROUP = 2, 3  # ACL resource types
 READ, DENY, PREFIXED = 3, 2, 4
 CONFIG = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

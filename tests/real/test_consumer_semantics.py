@@ -1,8 +1,8 @@
-"""What applications of aiokafka rely upon beyond signatures: the same test over both packages.
+"""Behaviour that applications of aiokafka rely on, beyond signatures, tested with both packages.
 
-Each test runs with aiokafka 0.14 and with ours, against the same broker: what passes with both is
-the drop-in. Where ours is meant to differ, the test says so. What is refused for want of rights is
-tried in test_consumer_rights.py (row 10); signatures, in the unit tests' test_same_as_aiokafka.py.
+Each test runs with aiokafka 0.14 and with this package against the same broker. Intended
+differences are stated in the test. Authorization errors are in test_consumer_rights.py (row 10),
+signatures in the unit tests' test_same_as_aiokafka.py.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ ABSENT = b"nothing"
 
 @pytest.fixture(params=["aiokafka", "aiokafka_lite", "aiokafka_lite, consumer protocol"])
 def subject(request: pytest.FixtureRequest) -> str:
-    """One of the two packages, and ours once more where the broker assigns (KIP-848)."""
+    """One of the two packages; this package again with the consumer protocol (KIP-848)."""
     return str(request.param)
 
 
@@ -53,7 +53,7 @@ def errors(package: Any) -> Any:
 
 @pytest.fixture
 def make(package: Any, modern: bool, kafka: RealKafka) -> Callable[..., Any]:
-    """Makes consumers of the package."""
+    """Creates consumers of the package."""
 
     def make(*topics: str, **options: Any) -> Any:
         defaults = {
@@ -93,7 +93,7 @@ async def one(consumer: Any, *partitions: Any) -> bytes:
     return record.value or ABSENT
 
 
-# --- row 1: where names are found
+# --- row 1: import paths
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_error_base_classes(errors: Any) -> None:
     )
 
 
-# --- row 2: life
+# --- row 2: life cycle
 
 
 async def test_stop_is_idempotent_and_works_after_a_failed_start(package: Any, errors: Any) -> None:
@@ -162,7 +162,7 @@ async def test_loop_argument_is_accepted(make: Any, kafka: RealKafka, topic: Top
         assert await one(consumer) == b"x"
 
 
-# --- row 3: topics come into being
+# --- row 3: topic creation
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -177,7 +177,7 @@ async def test_start_waits_for_its_topics(make: Any, kafka: RealKafka, grouped: 
         assert await one(consumer) == b"x"
 
 
-# --- row 6: what there is when the start returns
+# --- row 6: the state after start
 
 
 async def test_start_with_a_group_returns_after_the_assignment(
@@ -271,7 +271,7 @@ async def test_records_compare_by_value(make: Any, kafka: RealKafka, topic: Topi
     assert (found[0].key, found[0].timestamp) == (b"k", 1234)
 
 
-# --- row 8: the background
+# --- row 8: background tasks
 
 
 async def test_rebalances_continue_without_reads(
@@ -306,7 +306,7 @@ async def test_member_that_does_not_read_leaves_until_the_next_read(
         started(make(name, group_id=name_of_group)) as busy,
     ):
         reading = asyncio.create_task(busy.getone())
-        await until(lambda: len(busy.assignment()) == 2)  # the idle one has left
+        await until(lambda: len(busy.assignment()) == 2)  # the idle member has left
         reading.cancel()
         waiting = asyncio.create_task(idle.getone())
         await until(lambda: len(idle.assignment()) == len(busy.assignment()) == 1)
@@ -336,7 +336,7 @@ async def test_auto_commit_runs_on_a_timer(
 async def test_returned_records_are_committed_before_a_rebalance(
     make: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
-    """Nobody repeats a record, or leaves one out, when its partition goes to a newcomer."""
+    """No record is repeated or skipped when its partition moves to a new member."""
     name = topic(2)
     name_of_group = group()
     for partition in range(2):
@@ -363,7 +363,7 @@ async def test_a_commit_does_not_wait_behind_a_fetch(
     tp = package.TopicPartition(name, 0)
     async with started(make(name, group_id=group(), fetch_max_wait_ms=20_000)) as consumer:
         reading = asyncio.create_task(consumer.getone())
-        await asyncio.sleep(0.3)  # for the fetch to be on its way
+        await asyncio.sleep(0.3)  # until the fetch is in flight
         async with asyncio.timeout(10):
             await consumer.commit({tp: 0})
         reading.cancel()
@@ -517,7 +517,7 @@ async def test_seek_calls(
 async def test_position_moves_past_control_records(
     make: Any, package: Any, kafka: RealKafka, topic: TopicFactory
 ) -> None:
-    """Also where a fetch has room for no more than the marker."""
+    """Also if a fetch has room for the marker only."""
     name = topic(1)
     tp = package.TopicPartition(name, 0)
     producer = writer(kafka, **{"transactional.id": name})
@@ -706,7 +706,7 @@ async def test_unsubscribe_releases_the_partitions(
         await until(lambda: len(first.assignment()) == 2)
 
 
-# --- row 18: the words of refusals
+# --- row 18: error messages
 
 
 @pytest.mark.parametrize(
@@ -730,13 +730,13 @@ async def test_invalid_arguments_raise(package: Any, arguments: Any, words: str)
 
 
 async def test_unknown_isolation_level_raises(make: Any, topic: TopicFactory) -> None:
-    """aiokafka refuses it in the start, ours at once."""
+    """aiokafka raises in start, this package at once."""
     with pytest.raises(ValueError, match="Incorrect isolation level X"):
         async with started(make(topic(1), isolation_level="X")):
             pass
 
 
-# --- row 20: garbage
+# --- row 20: garbage collection
 
 
 async def test_dropped_consumer_warns(make: Any, package: Any, topic: TopicFactory) -> None:
@@ -745,7 +745,7 @@ async def test_dropped_consumer_warns(make: Any, package: Any, topic: TopicFacto
     loop.set_exception_handler(lambda _, context: told.append(context["message"]))
     consumer = make(topic(1), group_id=group())
     await consumer.start()
-    if package is aiokafka:  # its tasks hold it: there is nothing to drop
+    if package is aiokafka:  # its tasks keep it alive
         await consumer.stop()
         consumer._closed = False
     with warnings.catch_warnings(record=True) as caught:
@@ -754,4 +754,4 @@ async def test_dropped_consumer_warns(make: Any, package: Any, topic: TopicFacto
         gc.collect()
     assert "Unclosed AIOKafkaConsumer" in " ".join(str(each.message) for each in caught)
     assert told == ["Unclosed AIOKafkaConsumer"]
-    await asyncio.sleep(0.1)  # for what it leaves behind to end
+    await asyncio.sleep(0.1)  # until its remaining tasks end

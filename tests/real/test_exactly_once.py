@@ -1,4 +1,4 @@
-"""`exactly_once` on a real Kafka: several workers of one group, that come, go and stumble."""
+"""`exactly_once` on a real Kafka: several workers of one group that join, leave and fail."""
 
 import asyncio
 import uuid
@@ -22,7 +22,7 @@ PARTITIONS, RECORDS, WORKERS = 6, 6_000, 3
 
 
 class Worker:
-    """One transactional id, and the members that have it, one after the other."""
+    """One transactional id, used by one member after the other."""
 
     def __init__(
         self, kafka: RealKafka, source: str, sink: str, group: str, number: int, protocol: str
@@ -117,7 +117,7 @@ async def test_workers_joining_and_leaving(
 
 
 async def committed(bootstrap: str, topic: str) -> dict[int, list[int]]:
-    """What a read_committed consumer sees, by partition."""
+    """The records visible to a read_committed consumer, by partition."""
     places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
     async with (
@@ -129,7 +129,7 @@ async def committed(bootstrap: str, topic: str) -> dict[int, list[int]]:
         AIOKafkaConsumer(bootstrap_servers=bootstrap) as other,
     ):
         consumer.assign(places)
-        ends = await other.end_offsets(places)  # of all that is there, committed or not
+        ends = await other.end_offsets(places)  # of all records, committed or not
         async with asyncio.timeout(30):
             while any([await consumer.position(place) < ends[place] for place in places]):
                 for place, records in (await consumer.getmany(timeout_ms=100)).items():

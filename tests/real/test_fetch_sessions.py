@@ -1,4 +1,4 @@
-"""Fetch sessions with a real Kafka: it remembers what we believe it does, whatever happens."""
+"""Fetch sessions with a real Kafka: both sides agree on the session's partitions at all times."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from tools.kafka import RealKafka
 
 
 class Spy:
-    """Notes what sessions ask, and what they are refused."""
+    """Records the session requests and their errors."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.requests: list[FetchRequest] = []
@@ -38,7 +38,7 @@ class Spy:
 
     @property
     def named(self) -> list[int]:
-        """How many partitions each request named."""
+        """The number of partitions in each request."""
         return [sum(len(t.partitions) for t in request.topics) for request in self.requests]
 
     @property
@@ -47,15 +47,15 @@ class Spy:
 
     @property
     def begun(self) -> int:
-        """How many sessions were."""
+        """The number of sessions."""
         return sum(request.session_epoch == 0 for request in self.requests)
 
     async def another_session(self, count: int) -> None:
-        """Wait until more than so many sessions were begun."""
+        """Wait until more than this many sessions have begun."""
         await until(lambda: self.begun > count)
 
     async def another(self, count: int) -> None:
-        """Wait for so many requests altogether, and one more."""
+        """Wait for this many requests in total, and one more."""
         await until(lambda: len(self.requests) > count)
 
 
@@ -133,7 +133,7 @@ async def test_evicted_session_is_replaced(
                     consumer._core.fetcher.update(state)
                 await spy.another(before + 1)
                 consumer._core.cluster.request_update()
-            else:  # it may go on with the session if nothing was under way
+            else:  # it may continue the session if nothing was in flight
                 connection_of(consumer).close()
             await spy.another(before + 1)
             if what != "connection":
@@ -187,7 +187,7 @@ async def test_closed_session_is_removed_at_the_broker(
         broker = other._core.cluster.broker(next(iter(other._core.fetcher._brokers)))
         connection = await broker.connection(Purpose.GENERAL)
         version = connection.version_of(FetchRequest)
-        for mine in (epoch, epoch + 1):  # the last one may have been taken or not
+        for mine in (epoch, epoch + 1):  # the last request may have been processed or not
             request = FetchRequest(session_id=session_id, session_epoch=mine, topics=[])
             response = await connection.request(request, version)
             assert response.error_code == 70, "FETCH_SESSION_ID_NOT_FOUND"

@@ -1,4 +1,4 @@
-"""Reading from a follower in the consumer's own rack (KIP-392), and without it while it is away."""
+"""Reading from a follower in the consumer's rack (KIP-392), or from the leader if it is down."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ NOWHERE = -1
 
 @pytest.fixture(scope="module")
 def racks() -> Iterator[KafkaCluster]:
-    """Three brokers, each in its own rack, that name the replica of a consumer's rack to it."""
+    """Three brokers in different racks, which direct consumers to the replica in their rack."""
     selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     config = {"replica.selector.class": selector, "min.insync.replicas": 1}
     with KafkaCluster(nodes=3, heap="200m", config=config) as kafka:

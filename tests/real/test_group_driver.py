@@ -1,4 +1,4 @@
-"""The driver with both machines in groups on a real broker, several members in one loop."""
+"""The group driver with both state machines on a real broker, several members in one loop."""
 
 import asyncio
 import uuid
@@ -66,7 +66,7 @@ async def test_members_come_and_go(crew: Crew) -> None:
 
 
 async def test_all_partitions_are_owned_after_random_events(crew: Crew) -> None:
-    """Seeded joins, farewells, deaths, broken connections, slow listeners, restarts of the loop."""
+    """Random joins, leaves, kills, broken connections, slow listeners and restarts."""
     random = Random(11)
 
     async def dawdle(what: str) -> None:
@@ -82,7 +82,7 @@ async def test_all_partitions_are_owned_after_random_events(crew: Crew) -> None:
         elif event == "close" and len(alive) > 1:
             await victim.stop()
         elif event == "die" and len(alive) > 1 and not crew.options.get("modern"):
-            await victim.die()  # in the consumer protocol its session would be 45 s long
+            await victim.die()  # in the consumer protocol the session lasts 45 s
         elif event == "leave":
             await victim.driver.leave("unsubscribed", asyncio.get_running_loop().time() + 10)
             victim.subscribe(crew.topic)
@@ -127,12 +127,12 @@ async def test_pattern_resolved_by_the_broker(make_crew: CrewFactory) -> None:
     await member.start(pattern=f"{crew.topic[:-1]}.")
     await crew.until_settled()
     assert {tp.topic for tp in member.held} == {crew.topic}
-    # The member learns the name by its id; the cluster asks for the topic only once it is assigned.
+    # The member resolves the name from the id; the topic is requested only once assigned.
     await until(lambda: crew.topic in member.cluster.metadata.topics, lambda: crew.members)
 
 
 async def test_classic_and_consumer_protocol_members_in_one_group(make_crew: CrewFactory) -> None:
-    """A group that is upgraded while it works, and back."""
+    """A group is upgraded while it runs, and downgraded."""
     crew = make_crew(new_assignor=CooperativeStickyAssignor)
     old = [await crew.add() for _ in range(2)]
     await crew.until_settled()

@@ -1,4 +1,4 @@
-"""Driven members whose coordinator dies, or is frozen, among three real brokers."""
+"""Members whose coordinator is killed or frozen, on three real brokers."""
 
 import asyncio
 import uuid
@@ -40,7 +40,7 @@ def coordinator(crew: Crew) -> int:
 
 
 async def until_beating(crew: Crew) -> None:
-    """All heartbeats are answered again."""
+    """Wait until all heartbeats are answered again."""
     before = [member.machine.counters.heartbeats for member in crew.alive]
     await until(
         lambda: all(
@@ -69,7 +69,7 @@ async def test_killed_coordinator_keeps_the_group(crew: Crew, kafka3: OwnCluster
 
 
 async def test_frozen_coordinator_is_replaced(crew: Crew, kafka3: OwnCluster) -> None:
-    """Its connections stand, and nothing comes: another broker takes over after a while."""
+    """Its connections stay open without responses; another broker takes over after a while."""
     for _ in range(2):
         await crew.add()
     await crew.until_settled()

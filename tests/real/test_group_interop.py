@@ -1,4 +1,4 @@
-"""One group of several clients: ours, aiokafka's and Java's, in both protocols and between them."""
+"""Groups with members of this package, aiokafka and Java, in both protocols and in migration."""
 
 import asyncio
 import uuid
@@ -21,7 +21,7 @@ from tools.kafka.java import run
 from tools.kafka.releases import FALLBACK
 
 PARTITIONS = 6
-EACH = 20  # records to a partition
+EACH = 20  # records per partition
 SETTLES_IN = 40.0  # seconds
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 STRATEGIES = {
@@ -44,17 +44,17 @@ def strategy_of(package: str, name: str) -> list[type[Any]]:
 
 
 def classic(name: str) -> dict[str, Any]:
-    """Settings of ours for the classic protocol."""
+    """This package's settings for the classic protocol."""
     if name == "cooperative-sticky":
         return {"partition_assignment_strategy": [CooperativeStickyPartitionAssignor]}
     return {"partition_assignment_strategy": strategy_of("aiokafka_lite", name)}
 
 
 class Member:
-    """A consumer that is read all the time.
+    """A consumer that is read continuously.
 
     Attributes:
-        seen: How often each value was given.
+        seen: How often each value was read.
     """
 
     def __init__(self, consumer: Any) -> None:
@@ -81,7 +81,7 @@ class Member:
 
 
 class Group:
-    """A group on a topic, with whoever joins it.
+    """A group on a topic and its members.
 
     Attributes:
         sent: All values so far.
@@ -97,7 +97,7 @@ class Group:
         self._javas: list[asyncio.Task[list[str]]] = []
 
     async def join(self, package: ModuleType = aiokafka_lite, **settings: Any) -> Member:
-        """One more member, which is read."""
+        """Add a member, and read it continuously."""
         defaults: dict[str, Any] = {
             "bootstrap_servers": self._kafka.bootstrap_servers,
             "group_id": self.name,
@@ -116,7 +116,7 @@ class Group:
         self.left += member.seen
 
     def java(self, count: int, *properties: str) -> "asyncio.Task[list[str]]":
-        """Java's console consumer, until it was given so many records; then it leaves."""
+        """Java's console consumer, which leaves after this many records."""
         words = ["--bootstrap-server", self._kafka.bootstrap_servers, "--topic", self._topic]
         words += ["--group", self.name, "--max-messages", str(count), "--timeout-ms", "90000"]
         for each in ("auto.offset.reset=earliest", *properties):
@@ -127,7 +127,7 @@ class Group:
         return self._javas[-1]
 
     async def send(self) -> None:
-        """The same number of records to each partition."""
+        """Send the same number of records to each partition."""
         for partition in range(PARTITIONS):
             first = self.sent.total()
             values = [b"%d" % number for number in range(first, first + EACH)]
@@ -136,7 +136,7 @@ class Group:
             self.sent.update(values)
 
     async def settled(self, *shares: int) -> None:
-        """Wait until the members that are read hold so many partitions, none of them twice."""
+        """Wait until the members own this many partitions, none of them twice."""
 
         def settled() -> bool:
             held = [each.held for each in self.members]
@@ -147,7 +147,7 @@ class Group:
         await self._until(settled, lambda: [each.held for each in self.members])
 
     async def all_read(self, *others: Counter[bytes]) -> None:
-        """Wait until everything was read by somebody, and see that nothing was read twice."""
+        """Wait until every record is read, and check that none was read twice."""
 
         def read() -> Counter[bytes]:
             total = self.left.copy()
@@ -159,13 +159,13 @@ class Group:
         assert read() == self.sent
 
     async def close(self) -> None:
-        """Everybody leaves. Java's consumers end when nothing comes any more."""
+        """Stop all members. Java's consumers end when no more records arrive."""
         for member in list(self.members):
             await self.leave(member)
         await asyncio.gather(*self._javas, return_exceptions=True)
 
     async def java_has_committed(self, count: int) -> None:
-        """Wait until the group's offsets tell of so many records."""
+        """Wait until the group's offsets cover this many records."""
         looker = aiokafka_lite.AIOKafkaConsumer(
             bootstrap_servers=self._kafka.bootstrap_servers, group_id=self.name
         )
@@ -203,7 +203,7 @@ async def grouped(kafka: RealKafka, topic: str) -> AsyncIterator[Group]:
 async def test_group_with_aiokafka(
     kafka: RealKafka, topic: TopicFactory, name: str, ours_lead: bool
 ) -> None:
-    """Two of each; then the first of them, who has led, leaves: one of the others leads."""
+    """Two members of each; then the leader leaves, and another member leads."""
     aiokafka = pytest.importorskip("aiokafka")
     ours = (aiokafka_lite, classic(name))
     theirs = (aiokafka, {"partition_assignment_strategy": strategy_of("aiokafka", name)})
@@ -229,14 +229,14 @@ async def test_group_with_aiokafka(
 async def test_group_with_java(
     kafka: RealKafka, topic: TopicFactory, name: str, java_leads: bool
 ) -> None:
-    """Half of the partitions each; when Java's has left, ours has them all."""
+    """Each has half of the partitions; when the Java member has left, the other has all."""
     strategy = f"partition.assignment.strategy=org.apache.kafka.clients.consumer.{JAVAS[name]}"
     quick = ("session.timeout.ms=6000", "heartbeat.interval.ms=200", "auto.commit.interval.ms=200")
     async with grouped(kafka, topic(PARTITIONS)) as group:
         half = PARTITIONS // 2 * EACH
         if java_leads:
             await group.send()
-            # It takes the first records, all of the topic, before ours is there.
+            # It reads the first records of all partitions before the other member joins.
             java = group.java(PARTITIONS * EACH + half, strategy, *quick)
             await group.java_has_committed(PARTITIONS * EACH)
         else:
@@ -268,7 +268,7 @@ async def test_group_with_java_in_the_consumer_protocol(
 async def test_group_migrates_between_protocols(
     kafka: RealKafka, topic: TopicFactory, name: str
 ) -> None:
-    """Member by member, while records flow; each is read, and by one of them."""
+    """Members migrate one by one while records flow; each record is read once."""
     modern = {"group_protocol": "consumer"}
     async with grouped(kafka, topic(PARTITIONS)) as group:
         old = [await group.join(**classic(name)), await group.join(**classic(name))]

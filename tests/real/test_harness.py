@@ -1,4 +1,4 @@
-"""The harness itself: clusters start, die, come back, fall silent, and leave nothing behind."""
+"""The test harness: clusters start, are killed, restart, are suspended, and clean up."""
 
 import signal
 import socket
@@ -21,7 +21,7 @@ def first_address(bootstrap_servers: str) -> tuple[str, int]:
 
 
 def has_ended(pid: int) -> bool:
-    """True when the process is gone, or a zombie that its parent has not buried yet."""
+    """True if the process has ended or is a zombie."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def test_a_killed_node_comes_back_on_its_port_with_its_data() -> None:
             ask_metadata(address)
         cluster.start(0)
         assert cluster.address(0) == address
-        cluster.create_topic("kept", 2)  # that it is there already is fine; it waits for leaders
+        cluster.create_topic("kept", 2)  # an existing topic is fine; this waits for its leaders
         assert sorted(ask_metadata(address, "kept").topics["kept"][1]) == [0, 1]
         with pytest.raises(BrokerFailed, match="is already running"):
             cluster.start(0)
@@ -76,7 +76,7 @@ def test_brokers_end_with_their_owner(death: signal.Signals) -> None:
         [
             sys.executable,
             "-c",
-            # A run in a shell's background is started with SIGINT ignored, and would hand that on.
+            # A shell starts background jobs with SIGINT ignored, which children would inherit.
             "import signal, sys, time\n"
             "from tools.kafka import KafkaCluster\n"
             "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -96,7 +96,7 @@ def test_brokers_end_with_their_owner(death: signal.Signals) -> None:
         owner.send_signal(death)
     assert await_condition(lambda: has_ended(int(pid)), 20), f"broker {pid} lives on"
     kept = Path(folder)
-    # An interrupt is an error inside the `with`: its logs are kept, and only they.
+    # An interrupt is an error in the `with` block, so only the logs are kept.
     if death is signal.SIGINT:
         assert not list(kept.glob("node-*/data"))
         assert (kept / "node-0" / "broker.log").is_file()

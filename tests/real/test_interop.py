@@ -1,8 +1,8 @@
-"""What we write others read, what others write we read: bytes, keys, headers, timestamps, order.
+"""Records exchanged with the Java client and aiokafka: bytes, keys, headers, timestamps and order.
 
-Compared by a hash over the canonical form of every record, against the Java client and aiokafka.
-INTEROP_RECORDS is the number of records a round trip (20,000 by default; `make interop` takes a
-million); INTEROP_NODES the number of brokers.
+They are compared by a hash of the canonical form of every record. INTEROP_RECORDS is the number of
+records per round trip (20,000 by default; `make interop` uses a million), INTEROP_NODES the number
+of brokers.
 """
 
 import os
@@ -89,11 +89,11 @@ async def test_we_read_what_aiokafka_writes(
     async with aiokafka.AIOKafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers, compression_type=codec, linger_ms=5
     ) as producer:
-        # aiokafka tells every ack of a batch the timestamp of its first record: not compared.
+        # aiokafka's acks have the timestamp of the batch's first record: not compared.
         for record in records(COUNT, PARTITIONS, seed=3):
             partition, key, value, headers, stamp = record
             if key is None and value is None:
-                key = b""  # aiokafka refuses a record of two nulls
+                key = b""  # aiokafka rejects a record of two nulls
             await producer.send(
                 interop_topic, value, key, partition=partition, headers=headers, timestamp_ms=stamp
             )

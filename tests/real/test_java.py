@@ -1,6 +1,6 @@
 """Java's reader and writer agree with each other and with the canonical form in Python.
 
-Every test that compares us with Java stands on them, on brokers of every age.
+Every test that compares this package with Java relies on them, on all broker releases.
 """
 
 import pytest

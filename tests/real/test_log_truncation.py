@@ -1,7 +1,7 @@
-"""A real unclean election: acknowledged and read records are gone, others stand at their offsets.
+"""An unclean election: acknowledged and read records are lost, and others have their offsets.
 
-Two of three brokers hold the partition. One stops, records are written and read, the other stops
-as well, and the first comes back: it is elected though it lacks them, and is written to.
+Two of three brokers have the partition. One stops, records are written and read, the other stops as
+well, and the first restarts: it is elected although it lacks the records, and gets new ones.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ async def test_truncation_after_an_unclean_election(unclean: KafkaCluster) -> No
         await resetting.commit()
         await asyncio.to_thread(unclean.stop, leader)
         await asyncio.to_thread(unclean.start, follower)
-        new = numbers(5, 25, "new ")  # the log is longer than it was: no offset is out of range
+        new = numbers(5, 25, "new ")  # the log is longer than before: no offset is out of range
         await write(unclean, *new)
         assert await read(resetting, 20) == list(enumerate(new, 5))
         for _ in range(2):
@@ -83,6 +83,6 @@ async def test_truncation_after_an_unclean_election(unclean: KafkaCluster) -> No
         assert caught.value.divergent_offsets == {P0: 5}
         strict.seek(P0, 5)
         assert await read(strict, 20) == list(enumerate(new, 5))
-    # The commit of before knows its epoch, and is held against the log as well.
+    # The earlier commit has its epoch, and is also checked against the log.
     async with consumer("latest", "committed") as late:
         assert await read(late, 20) == list(enumerate(new, 5))

@@ -1,4 +1,4 @@
-"""The cluster floor on a real Kafka: metadata of three nodes, leaders that move, restarts."""
+"""The cluster layer on a real Kafka: metadata of three nodes, moving leaders, restarts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def soon(seconds: float = 60.0) -> float:
 
 @pytest.fixture
 async def client_of() -> AsyncIterator[Callable[..., Cluster]]:
-    """Makes clients of a cluster, and closes them."""
+    """Creates clients of a cluster and closes them after the test."""
     made: list[Cluster] = []
 
     def make(kafka: OwnCluster | KafkaCluster, **arguments: object) -> Cluster:
@@ -47,7 +47,7 @@ async def client_of() -> AsyncIterator[Callable[..., Cluster]]:
 
 
 async def end_offset(cluster: Cluster, topic: str, partition: int) -> None:
-    """Something that only the partition's leader answers."""
+    """A request that only the partition's leader answers."""
 
     def check(response: ListOffsetsResponse) -> None:
         code = response.topics[0].partitions[0].error_code
@@ -74,7 +74,7 @@ async def create(cluster: Cluster, topic: str, partitions: int, replication: int
 
 
 async def told(cluster: Cluster, condition: Callable[[Metadata], object]) -> Metadata:
-    """Metadata of which the condition is true; asked for until it is."""
+    """Refresh until the metadata satisfies the condition; return it."""
     deadline = soon()
     metadata = await cluster.refresh(deadline)
     while not condition(metadata):
@@ -111,7 +111,7 @@ async def test_metadata_of_three_nodes_and_a_topic(kafka3, topic3, client_of):
 
 
 async def test_topic_is_usable_right_after_creation(kafka3, client_of):
-    """KRaft answers before every broker knows: errors 3, 5 and 6 are asked again."""
+    """KRaft responds before every broker knows the topic: errors 3, 5 and 6 are retried."""
     clusters = [client_of(kafka3) for _ in range(3)]
     await asyncio.gather(*(cluster.start() for cluster in clusters))
     for _ in range(5):
@@ -164,7 +164,7 @@ async def test_requests_survive_a_killed_leader_and_a_rolling_restart(kafka3, to
     await cluster.start()
     await asyncio.gather(*(end_offset(cluster, name, p) for p in range(3)))
     before = cluster.metadata.topics[name].partitions
-    # Whoever ended nodes of these three before may have left one without anything to coordinate.
+    # Earlier tests may have restarted nodes, so that one of them coordinates nothing.
     await call(cluster, ElectLeadersRequest(topic_partitions=None), CONTROLLER, soon())
     for node, end in ((0, kafka3.kill), (1, kafka3.stop)):
         group = await coordinated_by(cluster, node)
@@ -173,7 +173,7 @@ async def test_requests_survive_a_killed_leader_and_a_rolling_restart(kafka3, to
             await asyncio.gather(*(end_offset(cluster, name, p) for p in range(3)))
             for known in cluster.metadata.topics[name].partitions.values():
                 assert known.leader != node
-            # Its coordinator died with it; another one answers for the group.
+            # The group's coordinator died with it, and another broker takes over.
             await call(cluster, ListGroupsRequest(), CoordinatorOf(group), soon())
             assert cluster.coordinators.get(CoordinatorKind.GROUP, group) != node
         finally:
@@ -190,14 +190,16 @@ async def test_requests_survive_a_killed_leader_and_a_rolling_restart(kafka3, to
 
 
 async def test_unresponsive_broker_is_bypassed(kafka3, client_of):
-    """A stopped process keeps its sockets open and says nothing; the others are asked instead."""
+    """A suspended process keeps its sockets open and does not respond; other brokers are used."""
     cluster = client_of(kafka3)
     await cluster.start()
     for node in kafka3.node_ids:
         await cluster.broker(node).connection()
     await asyncio.to_thread(kafka3.pause, 1)
     try:
-        for _ in range(12):  # each turns to a random one until the silent one was met
+        for _ in range(
+            12
+        ):  # each request goes to a random broker until one goes to the suspended broker
             await cluster.refresh(soon(30.0))
     finally:
         await asyncio.to_thread(kafka3.resume, 1)
@@ -234,8 +236,8 @@ async def test_metadata_of_old_brokers(release, client_of):
         v0 = release.startswith(("0.8", "0.9"))
         assert cluster.metadata.controller_id == (-1 if v0 else 0)
         name = a_name()
-        await cluster.partitions_of(name, soon())  # asking makes it
-        # (and before it 0.8.2 tells of no broker)
+        await cluster.partitions_of(name, soon())  # the request creates it
+        # (without topics 0.8.2 lists no broker)
         assert cluster.metadata.brokers[0][:3] == (0, *kafka.address(0))
         assert cluster.metadata.topics[name].topic_id is None or release == "2.8.2"
         assert (cluster.metadata.partition(name, 0).leader_epoch >= 0) == (release == "2.8.2")

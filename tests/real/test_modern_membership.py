@@ -1,4 +1,4 @@
-"""The consumer protocol's machine in groups on a real broker: alone, with its like, with others."""
+"""The consumer protocol's state machine in groups on a real broker, also with other clients."""
 
 import asyncio
 import uuid
@@ -23,7 +23,7 @@ PARTITIONS = 6
 
 
 class Group:
-    """Members of one group, and what they should come to."""
+    """Members of one group, and their expected state."""
 
     def __init__(self, address: str, topic: str) -> None:
         self.address = address
@@ -56,7 +56,7 @@ class Group:
         )
 
     def check(self) -> None:
-        """No two in the group hold a partition."""
+        """Check that no two members own the same partition."""
         held = [tp for each in self.members if each.machine.generation > 0 for tp in each.held]
         assert len(held) == len(set(held))
 
@@ -216,7 +216,7 @@ public class Member {
 
 
 async def test_group_with_java(group: Group, tmp_path: Path) -> None:
-    """Java's consumer joins, takes its half, and gives it back when it closes."""
+    """Java's consumer joins, gets half of the partitions, and returns them when it closes."""
     program = tmp_path / "Member.java"
     program.write_text(JAVA_MEMBER)
     first = group.add()

@@ -1,6 +1,6 @@
-"""The round trip on every broker from 0.8.2 to 3.9: the message format follows what it speaks.
+"""The round trip on every broker from 0.8.2 to 3.9, in the message format of the broker.
 
-`make test-brokers` runs these; OLD_BROKER_RECORDS is the number of records a codec (20,000).
+`make test-brokers` runs these; OLD_BROKER_RECORDS is the number of records per codec (20,000).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Where reading begins and goes on, on a real Kafka: topics deleted and made again, and times."""
+"""Positions on a real Kafka: deleted and recreated topics, and timestamps."""
 
 import asyncio
 import time
@@ -39,7 +39,7 @@ async def test_recreated_topic_with_a_longer_log(kafka: RealKafka, admin: Any, p
     kafka.create_topic(name, 1)
     await asyncio.to_thread(write, kafka, name, numbered(5))
     partition = TopicPartition(name, 0)
-    # Or looking for the deleted topic could make it, before this test does.
+    # Otherwise a request for the deleted topic could recreate it before this test does.
     async with reading(kafka, auto_offset_reset=policy, allow_auto_create_topics=False) as consumer:
         consumer.assign([partition])
         consumer.seek(partition, 0)

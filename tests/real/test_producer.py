@@ -1,4 +1,4 @@
-"""The producer on a real Kafka; what it wrote is read back by aiokafka's consumer."""
+"""The producer on a real Kafka; aiokafka's consumer reads its records."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ TopicFactory = Callable[..., str]
 async def read_all(
     bootstrap: str, topic: str, partitions: int, least: int = 0
 ) -> dict[int, list[Any]]:
-    """All records of a topic by partition, as aiokafka reads them; waits for `least` of them."""
+    """All records of a topic by partition, read by aiokafka; waits for at least `least` records."""
     consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:
@@ -52,7 +52,7 @@ async def read_all(
 
 @pytest.fixture
 async def producer_of() -> AsyncIterator[Callable[..., AIOKafkaProducer]]:
-    """Makes producers, not started; stops them in the end, and looks that they hold no memory."""
+    """Creates producers; after the test, stops them and checks that they hold no memory."""
     made: list[AIOKafkaProducer] = []
 
     def make(kafka: RealKafka | OwnCluster, **options: Any) -> AIOKafkaProducer:
@@ -72,7 +72,7 @@ async def test_every_codec_and_acks_round_trip(
     kafka: RealKafka, topic: TopicFactory, producer_of: Any, codec: str | None, acks: Any
 ) -> None:
     name = topic(3)
-    # Only a leader tells the end: a broker that is not one yet would drop what comes with acks=0.
+    # Only a leader returns the end; a broker that is not yet one would drop acks=0 records.
     await read_all(kafka.bootstrap_servers, name, 3)
     producer = producer_of(kafka, compression_type=codec, acks=acks, linger_ms=2)
     await producer.start()
@@ -164,7 +164,7 @@ async def test_cancelled_senders_leave_nothing_behind(
 async def test_no_acknowledged_record_is_lost_when_brokers_are_killed(
     kafka3: OwnCluster, topic3: TopicFactory, producer_of: Any
 ) -> None:
-    """SIGKILL and restart of each broker in turn while producing: once, and in order by key."""
+    """Each broker in turn is killed and restarted; records are stored once, in order by key."""
     name = topic3(6, **{"min.insync.replicas": 2})
     producer = producer_of(kafka3, linger_ms=2)
     await producer.start()

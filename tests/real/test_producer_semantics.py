@@ -1,5 +1,7 @@
-"""What applications rely on beyond signatures, on a real Kafka: the rows about producers of what a
-drop-in for aiokafka must do. Most tests run the same lines with aiokafka, which proves the rows."""
+"""Behaviour that applications of aiokafka rely on, beyond signatures: producers on a real Kafka.
+
+Most tests also run with aiokafka, to verify that it behaves this way.
+"""
 
 import asyncio
 import gc
@@ -30,7 +32,7 @@ def error_of(library: ModuleType, name: str) -> type[Exception]:
 
 
 async def first_record(bootstrap: str, topic: str, offset: int = 0) -> Any:
-    """A record, as aiokafka's consumer reads it."""
+    """A record read by aiokafka's consumer."""
     async with aiokafka.AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
         partition = aiokafka.TopicPartition(topic, 0)
         consumer.assign([partition])
@@ -38,7 +40,7 @@ async def first_record(bootstrap: str, topic: str, offset: int = 0) -> Any:
         return await asyncio.wait_for(consumer.getone(), PATIENCE)
 
 
-# Row 2: its life
+# Row 2: life cycle
 
 
 @BOTH
@@ -50,7 +52,7 @@ async def test_stop_is_idempotent_and_works_after_a_failed_start(library: Module
     await producer.stop()
 
 
-# Row 4: its client
+# Row 4: the client
 
 
 @BOTH
@@ -61,12 +63,12 @@ async def test_client_tracks_an_added_topic(
     async with library.AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         client = producer.client
         assert name not in client.cluster.topics()
-        client.add_topic(name)  # not a coroutine's work: nothing need be awaited
+        client.add_topic(name)  # not a coroutine: nothing needs to be awaited
         assert await client.force_metadata_update()
         assert name in client.cluster.topics()
 
 
-# Row 5: what a send gives
+# Row 5: results of send
 
 
 @BOTH
@@ -156,7 +158,7 @@ async def test_invalid_record_raises_from_send(
         await producer.send(name, b"late")
 
 
-# Row 19: batches by hand
+# Row 19: send_batch
 
 
 @BOTH
@@ -190,7 +192,7 @@ async def test_send_batch(kafka: RealKafka, topic: TopicFactory, library: Module
         assert await producer.partitions_for(name) == {0, 1}
 
 
-# Row 20: garbage
+# Row 20: garbage collection
 
 
 async def test_dropped_producer_warns_and_is_freed_at_once(
@@ -200,7 +202,7 @@ async def test_dropped_producer_warns_and_is_freed_at_once(
     await producer.start()
     await producer.send_and_wait(topic(1), b"it has worked")
     dropped = weakref.ref(producer)
-    texts: list[str] = []  # not the warnings, which hold what they warn of
+    texts: list[str] = []  # not the warnings, which keep their source alive
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         monkeypatch.setattr(warnings, "showwarning", lambda text, *_: texts.append(str(text)))
@@ -208,4 +210,4 @@ async def test_dropped_producer_warns_and_is_freed_at_once(
         gc.collect()
     assert dropped() is None, "without a pass of the loop: no task of its holds it"
     assert any(text.startswith("Unclosed AIOKafkaProducer") for text in texts), texts
-    await asyncio.sleep(0)  # what is left of it ends
+    await asyncio.sleep(0)  # its remaining tasks end

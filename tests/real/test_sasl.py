@@ -1,4 +1,4 @@
-"""Our clients prove to a real Kafka who they are, by each mechanism, and again in time."""
+"""Clients authenticate to a real Kafka with each mechanism, and re-authenticate in time."""
 
 import asyncio
 import base64
@@ -41,7 +41,7 @@ def guarded() -> Iterator[KafkaCluster]:
 
 
 class Unsecured(AbstractTokenProvider):
-    """Tokens without a signature, which a broker takes that was not told whom to trust."""
+    """Unsigned tokens, which a broker without configured keys accepts."""
 
     def __init__(self, lifetime: float = 3600) -> None:
         self.asked = 0
@@ -89,7 +89,7 @@ def arguments(cluster: KafkaCluster, mechanism: str, protocol: str) -> dict[str,
 async def test_round_trip_over_several_sasl_sessions(
     guarded: KafkaCluster, mechanism: str, protocol: str
 ) -> None:
-    """Records flow for three lifetimes of a session, on the connections they began on."""
+    """Records flow for three session lifetimes on the same connections."""
     chosen = arguments(guarded, mechanism, protocol)
     consumer = AIOKafkaConsumer(**chosen, auto_offset_reset="latest")
     async with AIOKafkaProducer(**chosen) as producer, consumer:
@@ -111,7 +111,7 @@ async def test_round_trip_over_several_sasl_sessions(
         assert not any(connection.closed for connection in connections)
     if mechanism == "OAUTHBEARER":
         provider = chosen["sasl_oauth_token_provider"]
-        assert provider.asked > len(connections)  # the sessions were renewed, on what was open
+        assert provider.asked > len(connections)  # the sessions were renewed on open connections
 
 
 def connections_of(cluster: Cluster) -> list[Connection]:

@@ -1,4 +1,4 @@
-"""The secured listeners of the harness: Java's client gets in where it should, and only there."""
+"""The secured listeners of the harness: Java's client connects with valid credentials only."""
 
 from pathlib import Path
 

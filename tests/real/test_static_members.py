@@ -1,4 +1,4 @@
-"""A static member that is killed, and the one that takes its place: what a real broker says."""
+"""A static member that is killed and its successor, on a real broker."""
 
 import asyncio
 import uuid
@@ -17,8 +17,8 @@ from tests.conftest import TopicFactory
 from tools.kafka import RealKafka
 
 PARTITIONS = 2
-SESSION_MS = 3000  # the least that the tests' brokers allow
-GROUP, SET = 32, 0  # a kind of resource, and what to do to a config
+SESSION_MS = 3000  # the minimum that the test brokers allow
+GROUP, SET = 32, 0  # a resource type, and a config operation
 
 
 class Scene:
@@ -31,7 +31,7 @@ class Scene:
         self.members: list[AIOKafkaConsumer] = []
 
     async def set_session(self) -> None:
-        """Give the group a short session: in the consumer protocol it is the broker's business."""
+        """Give the group a short session, which is a broker config in the consumer protocol."""
         config = AlterableConfig("consumer.session.timeout.ms", SET, str(SESSION_MS))
         resource = AlterConfigsResource(GROUP, self.group_id, [config])
         async with AIOKafkaClient(bootstrap_servers=self.bootstrap) as client:
@@ -52,7 +52,7 @@ class Scene:
         return member
 
     async def until_shared(self, *members: AIOKafkaConsumer) -> None:
-        """Until these have all partitions between them."""
+        """Wait until these members own all partitions."""
         whole = {TopicPartition(self.topic, number) for number in range(PARTITIONS)}
         async with asyncio.timeout(40):
             while set().union(*(member.assignment() for member in members)) != whole or not all(
@@ -70,7 +70,7 @@ async def scene(kafka: RealKafka, topic: TopicFactory) -> AsyncIterator[Scene]:
 
 
 def kill(member: AIOKafkaConsumer) -> None:
-    """End it as SIGKILL would: its connections close, and nothing is said to anybody."""
+    """Stop it as SIGKILL does: its connections close, and nothing is sent."""
     member._core.abort()
 
 
@@ -103,7 +103,7 @@ async def test_consumer_protocol_waits_for_the_session_to_end(scene: Scene) -> N
     kill(first)
     with pytest.raises(UnreleasedInstanceIdError, match="'a' is in use by another member"):
         await scene.join("a", "consumer")
-    await scene.until_shared(other)  # the session is over
+    await scene.until_shared(other)  # the session has ended
     again = await scene.join("a", "consumer")
     await scene.until_shared(again, other)
 
@@ -114,6 +114,6 @@ async def test_consumer_protocol_keeps_a_live_static_member(scene: Scene) -> Non
     with pytest.raises(UnreleasedInstanceIdError, match="'a' is in use by another member"):
         await scene.join("a", "consumer")
     assert first.assignment() == held
-    await first.stop()  # which releases it, and keeps its place
+    await first.stop()  # which stops it, but keeps its membership
     again = await scene.join("a", "consumer")
     assert again.assignment() == held

@@ -1,4 +1,4 @@
-"""What a Spark task reads, from a real Kafka; no Spark is needed for it."""
+"""The records that a Spark task reads from a real Kafka; Spark is not needed."""
 
 import asyncio
 import random
@@ -30,7 +30,7 @@ def read(kafka, *ranges, **changes):
 
 
 async def write(kafka, topic, values, transactions=(), **arguments):
-    """Write values to partition 0; or in transactions of (values, whether to commit)."""
+    """Write values to partition 0, or in transactions of (values, True to commit)."""
     async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers, **arguments) as producer:
         for value in values:
             await producer.send(topic, value, partition=0)
@@ -43,7 +43,7 @@ async def write(kafka, topic, values, transactions=(), **arguments):
 
 
 async def consume(kafka, topic, end, **arguments):
-    """What the consumer reads, to compare with."""
+    """The consumer's records, for comparison."""
     tp = TopicPartition(topic, 0)
     rows = []
     async with AIOKafkaConsumer(

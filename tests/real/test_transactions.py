@@ -1,5 +1,6 @@
-"""Transactions on a real Kafka: what applications rely on beyond signatures (rows 10 and 11 of what
-a drop-in for aiokafka must do). Most tests run the same lines with aiokafka, which proves the rows.
+"""Transactions on a real Kafka: behaviour that applications of aiokafka rely on (rows 10 and 11).
+
+Most tests also run with aiokafka, to verify that it behaves this way.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ def producer_of(library: Any, bootstrap: str, name: str, **options: Any) -> Any:
 
 
 async def stop(producer: Any) -> None:
-    """Stop a producer that is at its end; aiokafka's raises then, and leaves its connections."""
+    """Stop a failed producer; aiokafka's raises an error and leaves its connections open."""
     try:
         await producer.stop()
     except aiokafka.errors.KafkaError:
@@ -46,7 +47,7 @@ async def stop(producer: Any) -> None:
 
 
 async def committed(library: Any, bootstrap: str, topic: str, partitions: int = 1) -> list[bytes]:
-    """Values of what a read_committed consumer sees up to the end, by partition."""
+    """All values that a read_committed consumer reads, by partition."""
     places = [library.TopicPartition(topic, number) for number in range(partitions)]
     found: dict[Any, list[bytes]] = {place: [] for place in places}
     async with library.AIOKafkaConsumer(
@@ -155,7 +156,7 @@ async def test_call_in_a_wrong_state_raises(
         batch.close()
         with pytest.raises(illegal):
             await producer.send_batch(batch, name, partition=0)
-        with pytest.raises(illegal):  # it is that which is told first
+        with pytest.raises(illegal):  # this error is raised first
             await producer.send_offsets_to_transaction(offsets, "")
         await producer.begin_transaction()
         await producer.send(name, b"kept")
@@ -166,7 +167,7 @@ async def test_call_in_a_wrong_state_raises(
         await commit
         await producer.begin_transaction()
         for group in ("", None, 5):
-            with pytest.raises(ValueError):  # each says it in its own words
+            with pytest.raises(ValueError):  # the texts differ
                 await producer.send_offsets_to_transaction(offsets, group)
         await producer.abort_transaction()
     assert await committed(library, kafka.bootstrap_servers, name) == [b"kept"]
@@ -235,7 +236,7 @@ async def test_successor_aborts_an_open_transaction(kafka: RealKafka, topic: Top
     await producer.start()
     await producer.begin_transaction()
     await producer.send_and_wait(name, b"left open")
-    producer._sender.abort()  # as a SIGKILL: nothing is said
+    producer._sender.abort()  # as with SIGKILL: nothing is sent
     async with producer_of(aiokafka_lite, bootstrap, who) as successor, successor.transaction():
         await successor.send(name, b"kept")
     await producer.stop()
@@ -249,7 +250,7 @@ async def test_transaction_timeout_aborts(kafka: RealKafka, topic: TopicFactory)
     ) as producer:
         await producer.begin_transaction()
         await producer.send_and_wait(name, b"late")
-        async with asyncio.timeout(PATIENCE):  # the broker looks every ten seconds
+        async with asyncio.timeout(PATIENCE):  # the broker checks every ten seconds
             while not await aborted(bootstrap, name):
                 await asyncio.sleep(0.2)
         with pytest.raises(aiokafka_lite.errors.InvalidTxnState, match="transaction_timeout_ms"):
@@ -258,7 +259,7 @@ async def test_transaction_timeout_aborts(kafka: RealKafka, topic: TopicFactory)
 
 
 async def aborted(bootstrap: str, topic: str) -> bool:
-    """Whether a marker follows the one record."""
+    """True if a marker follows the record."""
     place = aiokafka_lite.TopicPartition(topic, 0)
     async with aiokafka_lite.AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
         return (await consumer.end_offsets([place]))[place] == 2
@@ -291,9 +292,9 @@ async def test_offsets_of_a_former_member_are_rejected(
     assert await offset_of(bootstrap, group, name) == 3
 
 
-# Row 10: what is not allowed
+# Row 10: authorization
 
-TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5  # resource types
+TOPIC, GROUP, TRANSACTIONAL_ID = 2, 3, 5  # ACL resource types
 READ, WRITE, DESCRIBE = 3, 4, 8
 DENY, ALLOW, PREFIXED = 2, 3, 4
 CONFIG = {
@@ -303,7 +304,7 @@ CONFIG = {
 
 
 async def deny(bootstrap: str, prefix: str, *what: tuple[int, int], describe: bool = False) -> None:
-    """Deny operations on resources; all that is not allowed is denied with them."""
+    """Deny operations on resources."""
     async with AIOKafkaClient(bootstrap_servers=bootstrap) as client:
         acls = [
             AclCreation(kind, prefix, PREFIXED, "User:*", "*", operation, DENY)
@@ -317,7 +318,7 @@ async def deny(bootstrap: str, prefix: str, *what: tuple[int, int], describe: bo
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[str]:
-    """A broker that denies everybody what begins with "secret"."""
+    """A broker that denies access to names that begin with "secret"."""
     with KafkaCluster(config=CONFIG, heap="256m") as cluster:
         for name in ("open", "secret", "read-only"):
             cluster.create_topic(name, 1)
@@ -346,7 +347,7 @@ async def test_transactional_id_denied_later_raises(guarded: str, library: Any) 
     await producer.begin_transaction()
     with pytest.raises(denied):
         await asyncio.wait_for(producer.send_and_wait("open", b"denied"), PATIENCE)
-    if library is aiokafka_lite:  # aiokafka asserts that it is not asked for this
+    if library is aiokafka_lite:  # aiokafka asserts that this is not called
         with pytest.raises(denied):
             await producer.commit_transaction()
     await stop(producer)
@@ -360,7 +361,7 @@ async def test_denied_topic_raises(guarded: str, library: Any) -> None:
         with pytest.raises(denied):
             await asyncio.wait_for(producer.send("secret", b"denied"), PATIENCE)
         await producer.send("open", b"allowed")
-        await producer.commit_transaction()  # nothing of it is amiss
+        await producer.commit_transaction()  # the transaction is intact
 
         await producer.begin_transaction()
         with pytest.raises(denied):

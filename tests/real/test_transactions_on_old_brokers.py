@@ -1,4 +1,4 @@
-"""Transactions on the brokers of old: partitions are added by the client, and epochs bumped by it.
+"""Transactions on old brokers, where the client adds partitions and bumps epochs.
 
 `make test-brokers` runs these.
 """
@@ -13,7 +13,7 @@ from tools.kafka import KafkaCluster, KafkaNotAvailable
 from tools.kafka.releases import OLD_RELEASES
 
 PARTITIONS = 3
-LIMIT = 2_000  # bytes of a batch that the topic takes
+LIMIT = 2_000  # maximum batch size of the topic in bytes
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(300)]
 
@@ -77,7 +77,7 @@ async def test_transactions(old: KafkaCluster) -> None:
         await producer.begin_transaction()
         with pytest.raises(MessageSizeTooLargeError):
             await producer.send_and_wait("orders", b"x" * LIMIT, partition=0)
-        if old.release.number < (2, 5):  # no KIP-360: nobody could bump the epoch
+        if old.release.number < (2, 5):  # without KIP-360 the epoch cannot be bumped
             with pytest.raises(MessageSizeTooLargeError):
                 await producer.abort_transaction()
         else:
@@ -107,7 +107,7 @@ async def test_successor_aborts_an_open_transaction(old: KafkaCluster) -> None:
     for partition in range(PARTITIONS):
         await producer.send_and_wait("bills", b"left open", partition=partition)
     await producer.send_offsets_to_transaction({place: 7}, "auditors")
-    producer._sender.abort()  # as a SIGKILL: nothing is said
+    producer._sender.abort()  # as with SIGKILL: nothing is sent
     async with producer_of(old, "cashier") as successor, successor.transaction():
         await successor.send("bills", b"kept", partition=0)
         await successor.send_offsets_to_transaction({place: 8}, "auditors")
@@ -155,7 +155,7 @@ async def test_exactly_once(old: KafkaCluster) -> None:
     async with consumer, producer_of(old, "cook") as producer:
         with pytest.raises(ZeroDivisionError):
             await cook(producer, 30)
-        if old.release.number < (2, 5):  # no KIP-447: it could not be told who is fenced
+        if old.release.number < (2, 5):  # without KIP-447 the coordinator cannot fence members
             with pytest.raises(UnsupportedVersionError, match=r"Kafka 2\.5"):
                 await cook(producer, 30)
             return

@@ -1,6 +1,6 @@
-"""An embedded broker that poses as a release tells ApiVersions what a broker of it tells.
+"""An embedded broker that emulates a release returns the ApiVersions of a real one.
 
-`make test-brokers` asks brokers of 2.8.2 and 3.9.2; the newest is asked in `make test`.
+`make test-brokers` compares with brokers of 2.8.2 and 3.9.2, `make test` with the newest.
 """
 
 import pytest
@@ -27,7 +27,7 @@ async def told(address: str, version: int) -> ApiVersionsResponse:
 
 
 def ranges(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
-    """Without the APIs that brokers ask each other, and what the docs list as not offered."""
+    """Without the APIs between brokers, and those that the docs list as not offered."""
     return {
         api.api_key: (api.min_version, api.max_version)
         for api in response.api_keys
