@@ -1,5 +1,5 @@
-"""The acts of a chaos run: producers in turn, each with its own settings, each stopped in its own
-way, while the faults of a schedule go on."""
+"""The acts of a chaos run: one producer after the other, with different settings and ways to stop,
+during the faults of a schedule."""
 
 import asyncio
 import itertools
@@ -34,12 +34,12 @@ NOISE: Final = 8.0  # seconds: two cores, three JVMs, a loop that thousands of s
 
 @dataclass(frozen=True)
 class Act:
-    """One producer's life.
+    """The life of one producer.
 
     Attributes:
         settings: Its arguments.
-        seconds: How long records flow.
-        stop_timeout: Of its `stop`, with senders still sending; None delivers everything first.
+        seconds: Seconds during which records are sent.
+        stop_timeout: Timeout of its `stop`, with senders still sending; None: deliver all first.
     """
 
     settings: dict[str, Any]
@@ -54,7 +54,7 @@ def acts(seed: int, seconds: float) -> Iterator[Act]:
     settings = draw.sample(SETTINGS, len(SETTINGS))
     for number in itertools.count():
         stop_timeout = draw.choice([0.0, 0.5, 2.0]) if number % 2 else None
-        turn = number + number // len(settings)  # so that none is always stopped the same way
+        turn = number + number // len(settings)  # so that each is stopped in different ways
         yield Act(settings[turn % len(settings)], seconds, stop_timeout)
 
 

@@ -1,6 +1,6 @@
-"""What needs no real Kafka runs twice: on asyncio's event loop and on uvloop's.
+"""Tests without a real Kafka run twice: on asyncio's event loop and on uvloop's.
 
-CHAOS_LOOP=uvloop runs the rest on uvloop's, too.
+CHAOS_LOOP=uvloop runs the others on uvloop.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ QUICK = {
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    # A real broker goes by the wall's clock, and its clients with it.
+    # A real broker uses wall-clock time, so its clients must, too.
     embedded = item.path.stem in QUICK or item.path.stem.endswith("_embedded")
     factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
         "asyncio": new_loop if embedded else asyncio.new_event_loop

@@ -1,4 +1,4 @@
-"""The processes of a consumers' chaos run, and what is done to them from outside: a stage."""
+"""The processes of a consumers' chaos run, and the faults that strike them: a stage."""
 
 import asyncio
 import heapq
@@ -17,7 +17,7 @@ from tools.kafka.process import Child
 __all__ = ["FLEET_FAULTS", "Fleet", "lagging", "member_plans"]
 
 FLEET_FAULTS = ("kill_members", "freeze_members", "bounce_members", "end_members")
-END = 40.0  # seconds that a process may take to end in order on a busy machine
+END = 40.0  # seconds that a process may take to end cleanly on a busy machine
 MEMBERS = 2  # of a process
 
 
@@ -83,7 +83,7 @@ class Fleet:
             self._launch(number)
 
     async def end(self) -> None:
-        """SIGTERM for all of them; they leave their group in order.
+        """Send SIGTERM to all; they leave their group cleanly.
 
         Raises:
             AssertionError: One did not end, or not well.
@@ -92,12 +92,12 @@ class Fleet:
         self.look()
 
     def kill_all(self) -> None:
-        """However it came to that: nothing is left running."""
+        """Kill all remaining processes."""
         for child in self._children.values():
             child.kill()
 
     def look(self) -> None:
-        """Read what was told since."""
+        """Read new journal entries."""
         for journal in self._journals:
             while events := next(journal):
                 for event in events:
@@ -106,43 +106,43 @@ class Fleet:
                             self.seen[place] = max(self.seen.get(place, 0), last + 1)
 
     def events(self) -> Iterator[Event]:
-        """All that they told, by time."""
+        """All journal entries, by time."""
         return heapq.merge(*(read(Path(plan.journal)) for plan in self.plans))
 
     def logs(self) -> str:
-        """The last words of all processes."""
+        """The last output of all processes."""
         return "\n".join(
             f"--- process {number}\n{child.tail(60)}" for number, child in self._children.items()
         )
 
-    # --- what is done to them
+    # --- faults
 
     async def kill_members(self, node: int, seconds: float) -> None:
-        """SIGKILL: their sessions time out; then another start, perhaps before they did."""
+        """Send SIGKILL; restart later, before or after the session timeout."""
         self._kill(node)
         await asyncio.sleep(seconds)
         self._launch(node)
 
     async def bounce_members(self, node: int, seconds: float) -> None:
-        """SIGKILL and another start at once: static members take their old places."""
+        """Send SIGKILL and restart at once: static members resume their membership."""
         self._kill(node)
         self._launch(node)
         await asyncio.sleep(0)
 
     async def freeze_members(self, node: int, seconds: float) -> None:
-        """SIGSTOP for longer than the session lasts, and SIGCONT."""
+        """Send SIGSTOP for longer than the session timeout, then SIGCONT."""
         process, begin = f"p{node}", time.monotonic_ns()
         self._children[node].pause()
         try:
             await asyncio.sleep(self.plans[node].session * 1.3)
         finally:
             self._children[node].resume()
-            # What it has still got to learn of comes after it goes on: two heartbeats.
+            # After it continues, it needs two heartbeats to notice.
             end = time.monotonic_ns() + int(self.plans[node].session / 4 * 1e9)
             self.interruptions.append(Interruption(process, begin, end))
 
     async def end_members(self, node: int, seconds: float) -> None:
-        """SIGTERM: they leave in order; then another start."""
+        """Send SIGTERM: they leave cleanly; then restart."""
         await self._end(node)
         await asyncio.sleep(seconds / 4)
         self._launch(node)
@@ -163,14 +163,14 @@ class Fleet:
         in_order = await asyncio.to_thread(child.terminate, END)
         assert in_order, f"process {node} did not end within {END:.0f} s\n{child.tail(60)}"
         status = child.exit_status
-        # It may have been told to end before it could listen.
+        # It may have received SIGTERM before it had a handler.
         assert status in (0, -signal.SIGTERM), (
             f"process {node} ended with {status}\n{child.tail(60)}"
         )
 
 
 def lagging(ends: dict[Place, int], seen: dict[Place, int]) -> Sequence[str]:
-    """The partitions that are not read to their ends, in words."""
+    """A description of the partitions that are not read to their ends."""
     return [
         f"{topic}-{partition}: {seen.get((topic, partition), 0)} of {end}"
         for (topic, partition), end in sorted(ends.items())

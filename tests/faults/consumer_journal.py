@@ -1,7 +1,7 @@
-"""What the members of a chaos run write down, each process in a file of its own.
+"""The journal of the members of a chaos run, one file per process.
 
-One line an event, written by one system call before anything else happens: a process that is
-killed has told all that it did. Times are those of the machine's monotonic clock, which all
+Each event is a line, written by one system call before anything else happens, so that a killed
+process has recorded all that it did. Times are those of the machine's monotonic clock, which all
 processes share.
 """
 
@@ -23,7 +23,7 @@ Spread = dict[Place, tuple[int, int]]
 
 
 class Verb(StrEnum):
-    """What happened to a member."""
+    """An event of a member."""
 
     STARTING = "starting"  # `spread` is empty; so many lives of a member there were
     STARTED = "started"
@@ -66,7 +66,7 @@ class Journal:
     """The file of one process.
 
     Args:
-        path: Made anew, or gone on with.
+        path: Created, or appended to.
     """
 
     def __init__(self, path: Path) -> None:
@@ -103,7 +103,7 @@ def follow(path: Path) -> Iterator[list[Event]]:
 
 
 def read(path: Path) -> Iterator[Event]:
-    """All that was written, up to the end of it now."""
+    """All events written so far."""
     journal = follow(path)
     while events := next(journal):
         yield from events

@@ -1,7 +1,7 @@
-"""The judgement over what the members of one group wrote down.
+"""Checks the journals of the members of one group.
 
-The records of a partition bear its offsets as their values (the load sees to that), so all that
-has to be known of a record is its place, and a range of them is told by two numbers.
+The load writes each record's offset as its value, so a record is identified by its position, and a
+range of records by two numbers.
 """
 
 from collections import Counter, defaultdict
@@ -35,13 +35,13 @@ class Interruption:
 
 @dataclass
 class Tally:
-    """What happened, in numbers.
+    """Counts of events.
 
     Attributes:
-        records: How many there are to see.
-        given: How many were handed out, all in all.
-        generations: How many different ones a member was in: as many rebalances.
-        lives: How often a member was started.
+        records: Number of records to read.
+        given: Number of records returned in total.
+        generations: Number of generations, which is the number of rebalances.
+        lives: Number of member starts.
         overlaps: How often a partition was taken over from a member that had not let it go because
             it was killed, stopped, or out of the group without knowing it yet.
         longest_stop: Seconds.
@@ -127,7 +127,7 @@ class GroupLedger:
         return self.wrong
 
     def _nothing(self, event: Event) -> None:
-        """Only counted."""
+        """Count the event only."""
 
     def _on_starting(self, event: Event) -> None:
         self.tally.lives += 1
@@ -154,7 +154,7 @@ class GroupLedger:
             self._stints[event.member, place] = stint
 
     def _on_holds(self, event: Event) -> None:
-        """In one generation a partition is one member's."""
+        """Check that in one generation each partition has one owner."""
         self._generations.add(event.number)
         name, _, life = event.member.partition("/")
         claimant = name if name in self._static else f"{name}/{life}"
@@ -188,7 +188,7 @@ class GroupLedger:
                 self.tally.overlaps += 1
 
     def _interrupted(self, event: Event, stint: _Stint) -> bool:
-        """Whether its process was not running for a part of the stint."""
+        """True if its process was stopped during a part of the ownership."""
         return any(
             each.begin < event.time and each.end > stint.begin
             for each in self._interruptions[process_of(event.member)]

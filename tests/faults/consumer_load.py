@@ -1,4 +1,4 @@
-"""The load of a consumers' chaos run: records whose values tell their offsets, at a given rate."""
+"""The load of a consumers' chaos run: records whose values are their offsets, at a given rate."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ FILLER = b"." * 60
 
 
 class Load:
-    """Writes to each partition the numbers from 0, as 12 digits and some bytes more.
+    """Writes the numbers from 0 to each partition, as 12 digits and some more bytes.
 
     Args:
-        topics: Where to; partitions that are added later are found.
-        rate: Records a second, of all together.
-        count: How many in all.
+        topics: The topics; partitions added later are found.
+        rate: Records per second in total.
+        count: Number of records in total.
 
     Attributes:
         ends: Partition to the number of its records that are acknowledged.

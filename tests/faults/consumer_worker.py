@@ -63,7 +63,7 @@ class Plan:
         session: Seconds; of the classic protocol.
         max_poll: Seconds.
         pace: What all other times are multiplied by.
-        acts: What a member does by itself.
+        acts: The actions of a member.
     """
 
     bootstrap_servers: str
@@ -90,7 +90,7 @@ class Plan:
 
 
 class Client:
-    """The package under test, and what differs between the two."""
+    """The package under test, and the differences between the two."""
 
     def __init__(self, name: str) -> None:
         self.ours = name == "aiokafka_lite"
@@ -133,15 +133,15 @@ class Client:
         return assignor
 
     def generation(self, consumer: Any) -> int:
-        """The generation, or the epoch, that the consumer is in."""
+        """The consumer's generation or member epoch."""
         if self.ours:
-            # As of now: `group_metadata` tells who the consumer was when it read last.
+            # The current value; `group_metadata` returns that of the last read.
             return int(consumer._core.group.driver.membership.group_metadata().generation)
-        return int(consumer._coordinator.generation)  # aiokafka has no public word for it
+        return int(consumer._coordinator.generation)  # aiokafka has no public API for it
 
 
 class Member:
-    """One member: its lives, one after the other."""
+    """One member, restarted repeatedly."""
 
     def __init__(
         self, client: Client, plan: Plan, member: MemberPlan, journal: Journal, ends: asyncio.Event
@@ -164,7 +164,7 @@ class Member:
         self._journal.tell(self._life, verb, spread, number, text)
 
     async def live(self) -> None:
-        """Lives until the process ends."""
+        """Run until the process ends."""
         while not self._ends.is_set():
             # No other life of this name, in this process or another, has the same number.
             self._life = f"{self._member.name}/{time.monotonic_ns() // 1_000_000}"
@@ -180,7 +180,7 @@ class Member:
             await self._rest(self._draw.uniform(0.2, 2.0))
 
     async def _rest(self, seconds: float) -> bool:
-        """Wait, or for the end; whether the end has come."""
+        """Wait for a time or the end; True if the end has come."""
         try:
             await asyncio.wait_for(self._ends.wait(), seconds * self._plan.pace)
         except TimeoutError:
@@ -237,7 +237,7 @@ class Member:
                 raise
             self.tell(Verb.ERROR, text="CancelledError")
 
-    # --- what it does to its group
+    # --- actions
 
     def _subscribe(self) -> None:
         listener = _listener(self._client, self)
@@ -266,7 +266,7 @@ class Member:
         held = self._consumer.assignment()
         self._consumer.resume(*(tp for tp in some if tp in held))
 
-    # --- what it is told
+    # --- callbacks
 
     async def revoked(self, partitions: Iterable[Any]) -> None:
         self.tell(Verb.REVOKING, partitions)
@@ -328,7 +328,7 @@ class Member:
             await self._settle()
 
     def _take(self, lists: Mapping[Any, list[Any]]) -> None:
-        """Write down what was handed out, before anything is awaited."""
+        """Record returned records before anything is awaited."""
         spread = {tp: (records[0].offset, records[-1].offset) for tp, records in lists.items()}
         self.tell(Verb.GIVEN, spread)
         for tp, records in lists.items():
@@ -367,7 +367,7 @@ class Member:
             self._journal.tell(self._life, Verb.GIVEN, untold)
 
     async def _settle(self) -> None:
-        """What was read is processed: commit it, in one of the ways that there are."""
+        """Commit the processed records, in one of several ways."""
         self._tell_given()
         self._unsettled = 0
         if self._member.auto_commit:

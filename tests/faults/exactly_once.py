@@ -1,5 +1,5 @@
-"""Workers that read, process and write in transactions, in one group; what they read, and what has
-to be there in the end."""
+"""Workers of one group that read, process and write in transactions; their input, and the check of
+their output."""
 
 import asyncio
 from collections import Counter
@@ -23,7 +23,7 @@ SESSION = 1.0  # seconds
 
 
 class Worker:
-    """A member that dies and comes back, under one transactional id.
+    """A member that is killed and restarted with one transactional id.
 
     Args:
         bootstrap: Of the cluster.
@@ -87,7 +87,7 @@ class Worker:
                 await self._work_by_helper(consumer, producer, end, calm)
         finally:
             if self.random.random() < 0.3:
-                producer._sender.abort()  # as a SIGKILL: nothing is said
+                producer._sender.abort()  # as with SIGKILL: nothing is sent
             await producer.stop(timeout=1)
             await consumer.stop()
 
@@ -169,7 +169,7 @@ async def go_back(
 
 
 async def write(bootstrap: str, seconds: float) -> Counter[int]:
-    """Numbered inputs, for a while; how many in each partition."""
+    """Write numbered inputs for a while; return the number per partition."""
     written: Counter[int] = Counter()
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
@@ -187,7 +187,7 @@ async def write(bootstrap: str, seconds: float) -> Counter[int]:
 
 
 async def left(bootstrap: str, places: list[TopicPartition]) -> bool:
-    """Whether some input was not processed yet."""
+    """True if some input is not processed yet."""
     async with AIOKafkaConsumer(
         bootstrap_servers=bootstrap, group_id=GROUP, enable_auto_commit=False
     ) as consumer:
@@ -197,7 +197,7 @@ async def left(bootstrap: str, places: list[TopicPartition]) -> bool:
 
 
 async def read(bootstrap: str) -> dict[int, list[int]]:
-    """The outputs that are committed, in their order."""
+    """The committed outputs, in order."""
     places = [TopicPartition(OUTPUT, number) for number in range(PARTITIONS)]
     found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
     async with AIOKafkaConsumer(
@@ -207,7 +207,7 @@ async def read(bootstrap: str) -> dict[int, list[int]]:
     ) as consumer:
         consumer.assign(places)
         async with AIOKafkaConsumer(bootstrap_servers=bootstrap) as other:
-            ends = await other.end_offsets(places)  # of all that is there, committed or not
+            ends = await other.end_offsets(places)  # of all records, committed or not
         async with asyncio.timeout(30):
             while any([await consumer.position(place) < ends[place] for place in places]):
                 for place, records in (await consumer.getmany(timeout_ms=50)).items():
@@ -218,7 +218,7 @@ async def read(bootstrap: str) -> dict[int, list[int]]:
 async def play_out(
     bootstrap: str, workers: list[Worker], seconds: float, at_peace: asyncio.Event
 ) -> Counter[int]:
-    """Feed the workers for a while, then let them finish in peace; how many inputs there were."""
+    """Feed the workers, then let them finish without faults; return the number of inputs."""
     calm, end = asyncio.Event(), asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for worker in workers:
@@ -230,7 +230,7 @@ async def play_out(
             while await left(bootstrap, PLACES):
                 await asyncio.sleep(0.2)
         end.set()
-    for worker in workers:  # have what was left open aborted, as a successor does
+    for worker in workers:  # abort the open transaction, as a successor does
         async with AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=worker.name):
             pass
     return written

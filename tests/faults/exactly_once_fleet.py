@@ -1,5 +1,5 @@
-"""The processes of the judged run of exactly once, what is done to them from outside, and the load:
-a stage like those of `stages`."""
+"""The processes of the judged exactly-once run, their faults, and the load: a stage like those of
+`stages`."""
 
 import asyncio
 import sys
@@ -30,7 +30,7 @@ _AT_ONCE: Final = 20  # rounds of the load in flight
 
 @dataclass
 class _Slot:
-    """A transactional id, and who has it.
+    """A transactional id and its current process.
 
     Attributes:
         launches: Processes so far.
@@ -51,8 +51,8 @@ class ProcessorFleet:
         count: Of transactional ids.
 
     Attributes:
-        events: What was done, and what came of it.
-        zombies: Those whose place another one took while they were stopped.
+        events: The faults and their results.
+        zombies: Processes that were replaced while they were stopped.
     """
 
     def __init__(self, plan: Plan, folder: Path, count: int) -> None:
@@ -115,7 +115,7 @@ class ProcessorFleet:
             self.events["zombies fenced" if status == FENCED else "zombies that did nothing"] += 1
 
     def kill_all(self) -> None:
-        """However it came to that: nothing is left running."""
+        """Kill all remaining processes."""
         for child in [
             *(slot.child for slot in self._slots),
             *(each for each, _, _ in self.zombies),
@@ -124,28 +124,28 @@ class ProcessorFleet:
                 child.kill()
 
     def transactions(self) -> Transactions:
-        """All that they told."""
+        """All journal entries."""
         told = Transactions()
         for name, journal in self._journals.items():
             told.take(name, journal)
         return told
 
-    # What is done to them
+    # Faults
 
     async def kill_process(self, node: int, seconds: float) -> None:
-        """SIGKILL: what is open, is left open; another one comes later."""
+        """Send SIGKILL, which leaves a transaction open; start a successor later."""
         self._kill(node)
         await asyncio.sleep(seconds)
         self._launch(node)
 
     async def bounce_process(self, node: int, seconds: float) -> None:
-        """SIGKILL, and another one at once."""
+        """Send SIGKILL; start a successor at once."""
         self._kill(node)
         self._launch(node)
         await asyncio.sleep(0)
 
     async def freeze_process(self, node: int, seconds: float) -> None:
-        """SIGSTOP for longer than its session lasts, and SIGCONT."""
+        """Send SIGSTOP for longer than its session timeout, then SIGCONT."""
         child = self._slots[node].child
         if child is not None:
             child.pause()
@@ -155,7 +155,7 @@ class ProcessorFleet:
                 child.resume()
 
     async def supersede(self, node: int, seconds: float) -> None:
-        """SIGSTOP, another one with the same transactional id, and SIGCONT: it is fenced."""
+        """Send SIGSTOP, start a successor with its transactional id, then SIGCONT: it is fenced."""
         slot = self._slots[node]
         child, plan = slot.child, slot.plan
         if child is None or plan is None or child.exit_status is not None:
@@ -169,7 +169,7 @@ class ProcessorFleet:
             child.resume()
 
     async def end_process(self, node: int, seconds: float) -> None:
-        """SIGTERM; another one comes later."""
+        """Send SIGTERM; start a successor later."""
         child, self._slots[node].child = self._slots[node].child, None
         if child is not None:
             in_time = await asyncio.to_thread(child.terminate, _END)
@@ -226,7 +226,7 @@ def _told(plan: Plan) -> str:
 async def write_numbers(
     bootstrap: str, topic: str, keys: Sequence[bytes], each: int, seconds: float
 ) -> None:
-    """For every key the numbers from 0, spread evenly over a time.
+    """Write the numbers from 0 for every key, spread evenly over a time.
 
     Raises:
         KafkaError: Something could not be written.

@@ -1,4 +1,4 @@
-"""What has to be there after the judged run of exactly once, and Java's word on what is."""
+"""The expected output of the judged exactly-once run, and the actual output as read by Java."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ Mark = tuple[bytes, int]
 
 
 async def console(bootstrap: str, topic: str, to: Path, within: float) -> None:
-    """Have Java's console consumer write into a file what read_committed shows of a topic.
+    """Let Java's console consumer write a topic's read_committed records into a file.
 
     Args:
         within: Seconds.
@@ -66,21 +66,21 @@ def lines(path: Path) -> Iterator[tuple[int, int, bytes, bytes]]:
 
 
 class Transactions:
-    """What the processes told of their transactions.
+    """The processes' journals of their transactions.
 
     Attributes:
-        events: How often each kind of line was told.
-        mistakes: What may never happen, and did.
+        events: Number of lines of each kind.
+        mistakes: Violations reported by the processes.
     """
 
     def __init__(self) -> None:
         self.events: Counter[str] = Counter()
         self.mistakes: list[str] = []
-        self._told: dict[Mark, str] = {}
+        self._outcomes: dict[Mark, str] = {}
         self._records: dict[Mark, int] = {}
 
     def take(self, process: str, journal: Path) -> None:
-        """Read what a process has written down."""
+        """Read the journal of a process."""
         name = process.encode()
         for line in journal.read_text().splitlines():
             verb, _, rest = line.partition(" ")
@@ -91,24 +91,24 @@ class Transactions:
                 continue
             elif rest:
                 number, *counts = map(int, rest.split())
-                self._told[name, number] = verb
+                self._outcomes[name, number] = verb
                 for count in counts:
                     self._records[name, number] = count
             self.events[verb] += 1
 
     def judge(self, seen: Counter[Mark]) -> list[str]:
-        """Compare what was told with what is there: a transaction is there as a whole, or not.
+        """Compare the journals with the output, in which each transaction is complete or absent.
 
         Args:
             seen: Records by transaction.
         """
         wrong = []
-        for mark, told in self._told.items():
+        for mark, told in self._outcomes.items():
             there, sent = seen[mark], self._records.get(mark, 0)
             fine = {"committed": (sent,), "aborted": (0,), "commits": (0, sent)}[told]
             if there not in fine:
                 wrong.append(f"{mark}, told {told!r}: {there} of {sent} records are there")
-        for mark in seen.keys() - self._told.keys():
+        for mark in seen.keys() - self._outcomes.keys():
             wrong.append(f"{mark}: nobody has committed it, and {seen[mark]} are there")
         return wrong
 
@@ -128,7 +128,7 @@ class OutputLedger:
         self._next: dict[bytes, int] = {}
 
     def take(self, records: Iterable[tuple[int, int, bytes, bytes]]) -> None:
-        """What is in the output, each partition in its order."""
+        """Add the output, each partition in order."""
         following, seen, wrong = self._next, self.seen, self.wrong
         for partition, offset, key, value in records:
             number, process, transaction = value.split(b" ")
@@ -144,7 +144,7 @@ class OutputLedger:
             following[key] = int(number) + 1
 
     def judge(self, keys: Iterable[bytes], each: int) -> list[str]:
-        """All that is wrong, given that each key has so many records."""
+        """All problems, given the number of records per key."""
         short = [
             f"{key!r} ends at {self._next.get(key, 0)} of {each}"
             for key in keys

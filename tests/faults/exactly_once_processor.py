@@ -1,20 +1,20 @@
-"""A process of the judged run of exactly once: a member of a group that reads, processes and writes
-in transactions; `ProcessorFleet` starts it, and kills it. Half of them do it by hand, the others by
+"""A process of the judged exactly-once run: a member of a group that reads, processes and writes in
+transactions. `ProcessorFleet` starts and kills it. Half of them use their own loop, the others
 `exactly_once`.
 
-Argument: a `Plan` as JSON. It writes down each transaction before it commits it, and what it was
-told of it, one line each by one system call, so that a killed process has told all that it knew:
+Argument: a `Plan` as JSON. It records each transaction before the commit, and the outcome, one line
+each by one system call, so that a killed process has recorded all that it knew:
 
-    ready                     it has its transactional id, and reads
-    commits 17 480            it is going to commit transaction 17, of 480 records
+    ready                     it has initialized its transactional id, and reads
+    commits 17 480            it is about to commit transaction 17, of 480 records
     committed 17
     aborted 17
-    error KafkaError          what a call raised; its transaction was aborted
-    anew KafkaError           what ended a producer and a consumer: others take their place
+    error KafkaError          a call raised this; its transaction was aborted
+    anew KafkaError           this error ended a producer and a consumer, which were replaced
     fenced                    another process has its transactional id: it ends with status 3
-    mistake ...               what may never happen
+    mistake ...               a violation
 
-Each record that it writes names the process and the transaction. SIGTERM ends it in order.
+Each record that it writes names the process and the transaction. SIGTERM ends it cleanly.
 """
 
 import asyncio
@@ -87,11 +87,11 @@ class Plan:
 
 
 class _ChangedMind(Exception):
-    """The application wants nothing of its transaction after all."""
+    """The application aborts its transaction."""
 
 
 class _Mistakes(logging.Handler):
-    """Has it written down when the package logs what may never happen."""
+    """Records log lines of the package that report a violation."""
 
     def __init__(self, processor: "Processor") -> None:
         super().__init__(logging.INFO)
@@ -197,7 +197,7 @@ class Processor:
     async def _process_by_helper(
         self, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
     ) -> None:
-        """By `exactly_once`, which does not tell what became of a transaction."""
+        """Copy with `exactly_once`, which does not report the outcome of a transaction."""
         async with asyncio.TaskGroup() as group:
             ending = group.create_task(self._stop_at_the_end(consumer))
             while not self._end.is_set():

@@ -1,9 +1,9 @@
-"""Many short judged runs of exactly once, each with a schedule of its own.
+"""Many short judged exactly-once runs, each with its own schedule.
 
 `make chaos-exactly-once`. One long run meets few of the orders in which a session, an outage, a
 rebalance and a transaction can meet. So each run here draws its seed, length, Kafka release, group
 protocol, API and load at random, and outages last from a fraction of the session to more than twice
-as long. A run is `test_exactly_once_judged` in a process of its own; several run side by side.
+as long. Each run is `test_exactly_once_judged` in its own process; several run in parallel.
 
     python -m tests.faults.exactly_once_runs --runs 60 --parallel 2 --seed 1 --output FOLDER
 
@@ -33,7 +33,7 @@ LONGEST_RUN = 1_500  # seconds, on a busy machine
 
 @dataclass(frozen=True)
 class Run:
-    """What one run is to be.
+    """The parameters of one run.
 
     Attributes:
         seconds: Of trouble.
@@ -51,7 +51,7 @@ class Run:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the test reads."""
+        """The environment variables of the test."""
         return {
             "CHAOS_SEED": str(self.seed),
             "CHAOS_MINUTES": str(self.seconds / 60),
@@ -70,7 +70,7 @@ class Run:
 
 
 def draw(seed: int, count: int) -> list[Run]:
-    """The runs of a seed: every release, protocol and API in turn, all else at random."""
+    """The runs of a seed: every release, protocol and API in turn, the rest random."""
     chance = random.Random(seed)
     kinds = [
         (release, protocol, api)
@@ -141,7 +141,7 @@ def _first_complaint(text: str, status: int) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """See the module."""
+    """Run the command line; see the module docstring."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--runs", type=int, default=60, help="how many runs")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""A process that floods a producer and tells how much memory it took; driven by test_flood.py.
+"""A process that floods a producer and reports its memory use; driven by test_flood.py.
 
 Arguments: bootstrap servers, topic, bytes of a value, "keep" or "drop" for the acks. It prints
 "ready" once it is connected and waits for a line: the moment to pause the brokers. Then it sends
@@ -20,12 +20,12 @@ PAGE = resource.getpagesize()
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory now."""
+    """Resident bytes of this process."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
 def most_resident() -> int:
-    """The most there ever were. (getrusage would begin with what the parent had at the fork.)"""
+    """Peak resident bytes. (getrusage would include those of the parent at the fork.)"""
     status = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
 

@@ -1,4 +1,4 @@
-"""What a chaos run has sent and was told, and the judgement over what is in the logs in the end.
+"""The records and acknowledgements of a chaos run, and the check of the final logs.
 
 Each record has a number, which its value begins with, and a lane: the sender (and so the key, where
 there is one) whose records must keep their order in each partition. What a stopped producer had to
@@ -23,7 +23,7 @@ Log = Mapping[int, Iterable[tuple[int, bytes]]]
 
 
 class Outcome(IntEnum):
-    """What the producer told of a record."""
+    """The outcome of a record as reported by the producer."""
 
     PENDING = 0
     ACKED = 1
@@ -32,7 +32,7 @@ class Outcome(IntEnum):
 
 
 def claims_not_written(error: BaseException) -> bool:
-    """Whether an ack's error says, by what it is or by its words, that the record is not stored."""
+    """True if an ack's error states, by class or text, that the record is not stored."""
     said = str(error)
     if "MAY have been written" in said:
         return False
@@ -40,7 +40,7 @@ def claims_not_written(error: BaseException) -> bool:
 
 
 class Ledger:
-    """One entry a record, in a few bytes: there are millions."""
+    """One compact entry per record, of which there are millions."""
 
     def __init__(self) -> None:
         self.outcomes = bytearray()
@@ -60,7 +60,7 @@ class Ledger:
         self._begins.append(len(self))
 
     def enter(self, topic: str, lane: int) -> tuple[int, bytes]:
-        """A new record's number and its value, of one of many sizes."""
+        """The number and value of a new record, of varying size."""
         if topic not in self._topics:
             self._topics.append(topic)
         number = len(self.outcomes)
@@ -104,7 +104,7 @@ class Ledger:
         return {outcome.name: told[outcome] for outcome in Outcome}
 
     def judge(self, logs: Mapping[str, Log]) -> list[str]:
-        """Everything that is wrong, in words; nothing where all is well.
+        """Descriptions of all problems; empty if there are none.
 
         Args:
             logs: Topic to all that is in its partitions.

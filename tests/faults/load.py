@@ -1,7 +1,7 @@
-"""The load of a chaos run: thousands of senders, each in its own way, at a rate they share.
+"""The load of a chaos run: thousands of senders of different kinds, which share a rate.
 
-A sender owns its lane: it sends its records one after the other, so they must be in its order in
-each partition, whatever happens to the cluster.
+Each sender has its own lane and sends its records one after the other, so they must be in order in
+each partition, regardless of faults.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ IMPATIENT: Final = 17  # one in so many `send_and_wait` is cancelled if it takes
 
 
 class _Pace:
-    """Hands out so many turns a second; what nobody took within a second is forfeited."""
+    """Grants a number of turns per second; turns unused for a second are lost."""
 
     def __init__(self, rate: float) -> None:
         self._every = 1 / rate
@@ -72,7 +72,7 @@ class Load:
         ]
 
     async def finish(self) -> None:
-        """Let every sender end after what it has under way.
+        """Let every sender end after its records in flight.
 
         Raises:
             ExceptionGroup: What no sender should have met.

@@ -1,7 +1,7 @@
-"""A TCP proxy in front of one broker that can cut, delay and stall what goes through it.
+"""A TCP proxy in front of one broker that can cut, delay and stall connections.
 
-Clients find it where the broker says that it listens. It decides by a seeded draw of its own, so
-the same seed gives the same cuts, as far as the traffic is the same.
+Its address is the one that the broker advertises. It has its own seeded generator, so the same seed
+gives the same cuts for the same traffic.
 """
 
 import asyncio
@@ -74,11 +74,11 @@ class Proxy:
             link.left = {direction: self._random.randint(0, most)}
 
     def stall(self) -> None:
-        """Let nothing through; connections stay open, and new ones are accepted."""
+        """Stall: connections stay open and new ones are accepted, but no bytes pass."""
         self._flows.clear()
 
     def flow(self) -> None:
-        """Let everything through again."""
+        """End the stall."""
         self._flows.set()
 
     async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
@@ -115,7 +115,7 @@ class Proxy:
         source: asyncio.StreamReader,
         sink: asyncio.StreamWriter,
     ) -> None:
-        """Carry bytes one way until either end is gone, or the link is to be cut."""
+        """Forward bytes one way until either side closes or the link is cut."""
         try:
             while data := await source.read(CHUNK):
                 await self._flows.wait()

@@ -1,7 +1,7 @@
-"""What goes wrong in a chaos run, and when: drawn from a seed, told with its time as it happens.
+"""The faults of a chaos run and their times, drawn from a seed and logged as they happen.
 
-Two lanes run side by side, because faults come together: one does things to brokers and topics, one
-to the network between them and the client.
+Two lanes run in parallel, so that faults coincide: one for brokers and topics, one for the network
+between them and the client.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong.
+    """One fault.
 
     Attributes:
         kind: A method of the stage.
@@ -42,35 +42,35 @@ class Fault:
 
 
 class Stage(Protocol):
-    """A cluster that faults can be done to. Each method returns when its fault is over."""
+    """A cluster with fault injection. Each method returns when its fault has ended."""
 
     async def kill(self, node: int, seconds: float) -> None:
-        """SIGKILL, and another start after a while."""
+        """Send SIGKILL; restart after a while."""
 
     async def restart(self, node: int, seconds: float) -> None:
-        """SIGTERM: it hands its partitions over and ends in order; then another start."""
+        """Send SIGTERM: it moves its leaderships and ends cleanly; then restart."""
 
     async def freeze(self, node: int, seconds: float) -> None:
-        """SIGSTOP, and SIGCONT after a while."""
+        """Send SIGSTOP; SIGCONT after a while."""
 
     async def lead_elsewhere(self, node: int, seconds: float) -> None:
-        """Other brokers lead."""
+        """Move leaderships to other brokers."""
 
     async def grow(self, node: int, seconds: float) -> None:
-        """A topic gets one more partition."""
+        """Add a partition to a topic."""
 
     async def cut(self, node: int, seconds: float) -> None:
-        """Every connection ends in the middle of something, again and again."""
+        """Cut every connection in the middle of a frame, repeatedly."""
 
     async def delay(self, node: int, seconds: float) -> None:
-        """Many answers come after the request's time is over."""
+        """Delay many responses beyond the request timeout."""
 
     async def stall(self, node: int, seconds: float) -> None:
-        """Connections stay, and nothing comes through."""
+        """Keep connections open, but pass no bytes."""
 
 
 class Happenings:
-    """Tells what happens, with its time, so that a failed run can be read."""
+    """Logs events with their times, to explain a failed run."""
 
     def __init__(self) -> None:
         self.count: Counter[str] = Counter()
@@ -106,7 +106,7 @@ def cluster_faults(
 def wire_faults(
     seed: int, nodes: Sequence[int], longest: float, longest_pause: float
 ) -> Iterator[Fault]:
-    """Likewise for the network."""
+    """The same for the network."""
     return _rounds(WIRE_FAULTS, random.Random(f"wire {seed}"), nodes, longest, longest_pause)
 
 

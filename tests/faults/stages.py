@@ -1,4 +1,4 @@
-"""What chaos runs are played on: three real brokers behind proxies, or embedded ones."""
+"""The clusters of chaos runs: three real brokers behind proxies, or embedded ones."""
 
 import asyncio
 import random
@@ -67,20 +67,20 @@ class Real:
         await asyncio.to_thread(self.kafka.start, node)
 
     async def kill_for_long(self, node: int, seconds: float) -> None:
-        """SIGKILL, and a start that comes only after the whole time."""
+        """Send SIGKILL; restart after the whole time."""
         await asyncio.to_thread(self.kafka.kill, node)
         await asyncio.sleep(seconds)
         await asyncio.to_thread(self.kafka.start, node)
 
     async def outage(self, node: int, seconds: float) -> None:
-        """SIGKILL for every broker: no coordinator answers until they are back."""
+        """Send SIGKILL to every broker: no coordinator responds until they restart."""
         nodes = self.kafka.node_ids
         await asyncio.gather(*(asyncio.to_thread(self.kafka.kill, each) for each in nodes))
         await asyncio.sleep(seconds)
         await asyncio.gather(*(asyncio.to_thread(self.kafka.start, each) for each in nodes))
 
     async def freeze_all(self, node: int, seconds: float) -> None:
-        """SIGSTOP for every broker: all connections stay open, and nothing answers."""
+        """Send SIGSTOP to every broker: all connections stay open without responses."""
         for each in self.kafka.node_ids:
             self.kafka.pause(each)
         try:
@@ -105,7 +105,7 @@ class Real:
         await self._turn(self.topics)
 
     async def move_coordinator(self, node: int, seconds: float) -> None:
-        """Groups are led by whoever leads their partition of the topic of offsets."""
+        """Move group coordinators by moving leaders of the offsets topic."""
         await self._turn(["__consumer_offsets"])
 
     async def move_coordinators(self, node: int, seconds: float) -> None:

@@ -1,8 +1,8 @@
-"""Cancel any await of a producer at any of its steps: no memory, no task, no sequence is left over.
+"""Cancels producer operations at every step: no memory, task or sequence number is leaked.
 
-`exhaustively` an operation is cancelled before its first loop pass, after one, after two, and so
-on, until it ends by itself before it is cancelled: so at each of its awaits. At random, many are
-cancelled at once while brokers misbehave.
+In `exhaustively`, an operation is cancelled before its first loop pass, after one, after two, and
+so on, until it ends before it is cancelled, and so at each of its awaits. At random, many calls
+are cancelled concurrently while brokers fail.
 """
 
 import asyncio
@@ -121,7 +121,7 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 
 async def cancelled_after(passes: int, awaitable: Awaitable[object]) -> bool:
-    """Cancel after so many loop passes; whether it had ended by then."""
+    """Cancel after a number of loop passes; True if it had ended by then."""
     task = asyncio.ensure_future(awaitable)
     for _ in range(passes):
         if task.done():

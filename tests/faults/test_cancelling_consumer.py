@@ -1,8 +1,8 @@
-"""Cancel any await of a consumer at any of its steps: no record is lost or doubled, no task left.
+"""Cancels consumer operations at every step: no record is lost or duplicated, no task is leaked.
 
-`exhaustively` an operation is cancelled before its first loop pass, after one, after two, and so
-on, until it ends by itself before it is cancelled: so at each of its awaits. At random, many are
-cancelled at once while brokers misbehave and the group rebalances.
+In `exhaustively`, an operation is cancelled before its first loop pass, after one, after two, and
+so on, until it ends before it is cancelled, and so at each of its awaits. At random, many calls
+are cancelled concurrently while brokers fail and the group rebalances.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ async def producer(cluster: FakeCluster) -> AsyncIterator[AIOKafkaProducer]:
 
 
 async def cancelled_after(passes: int, awaitable: Awaitable[object]) -> bool:
-    """Cancel after so many loop passes; whether it had ended by then."""
+    """Cancel after a number of loop passes; True if it had ended by then."""
     task = asyncio.ensure_future(awaitable)
     for _ in range(passes):
         if task.done():
@@ -237,7 +237,7 @@ GROUPS: dict[str, dict[str, Any]] = {
 async def test_random_cancellations_of_reads_during_rebalances(
     cluster: FakeCluster, producer: AIOKafkaProducer, protocol: str
 ) -> None:
-    """What was given is committed when partitions change hands: each record is given once."""
+    """Returned records are committed when partitions move, so each is returned once."""
     draw = random.Random(1)
     total = 600
     group = {
@@ -407,7 +407,7 @@ async def test_stop_is_cancelled_at_each_step(
 async def test_record_goes_to_one_of_many_cancelled_readers(
     cluster: FakeCluster, producer: AIOKafkaProducer, kind: str
 ) -> None:
-    """A crowd waits; some are cancelled in the very pass in which the record comes."""
+    """Many readers wait; some are cancelled in the loop pass in which the record arrives."""
     draw = random.Random(1)
     async with make(cluster, kind) as consumer:
         reading = Reading(consumer)

@@ -1,4 +1,4 @@
-"""Chaos in a group on three real brokers: each record is seen, only what was not committed twice.
+"""Chaos in a group on three real brokers: every record is read, and no committed one twice.
 
 Four processes with two members each read 24 partitions and a topic that grows, while processes
 are killed, stopped past their session and restarted, members leave and come back by themselves,

@@ -1,4 +1,4 @@
-"""Chaos in a group on the embedded cluster: members, schedule and judge of the real one, quick.
+"""Chaos in a group on the embedded cluster, with the members, schedule and checks of the real one.
 
 CHAOS_SEED is the first of the seeds, CHAOS_SEEDS how many of them are played.
 """
@@ -48,7 +48,7 @@ STRUCK = (
 
 
 class GroupStage(Embedded):
-    """What goes wrong here goes wrong with what consumers ask for."""
+    """Faults of the requests that consumers send."""
 
     def __init__(self, cluster: FakeCluster, seed: int, group: str) -> None:
         super().__init__(cluster, seed)

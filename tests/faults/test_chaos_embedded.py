@@ -1,4 +1,4 @@
-"""Chaos on the embedded cluster: the same load, schedule and judgement as on the real one, quick.
+"""Chaos on the embedded cluster, with the load, schedule and checks of the real one.
 
 On two wires: one where the socket takes any number of a request's bytes at a time, or dies of it;
 and TLS, on which sessions (SASL) are renewed all the time.

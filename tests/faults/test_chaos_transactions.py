@@ -1,4 +1,4 @@
-"""Transactions on three real brokers in trouble: each is read whole or not at all, as was told.
+"""Transactions on three failing real brokers: each is read completely or not at all.
 
 Brokers are killed, paused, deposed, their connections cut, and producers die meanwhile, which their
 successors have to clean up after. CHAOS_SEED repeats a schedule; CHAOS_MINUTES is how long it goes
