@@ -34,6 +34,7 @@ WORDS: Final = (
 """Pattern and replacement. The patterns match case-insensitively, except where they anchor."""
 
 NOT_YET: Final[tuple[str, ...]] = (
+    "aiokafka_lite/admin/",
     "aiokafka_lite/consumer/",
     "aiokafka_lite/group/",
     "aiokafka_lite/producer/",
