@@ -1,4 +1,4 @@
-"""What scenarios of administration share: requests made short, the harness's configurations."""
+"""Helpers of the administration scenarios: short requests, and the harness's configurations."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -49,7 +49,7 @@ HARNESS: Final[Mapping[str, object]] = {
 def describe(
     kind: int, name: str, *keys: str, synonyms: bool = True, documentation: bool = False
 ) -> DescribeConfigsRequest:
-    """Some configurations of one resource, or without `keys` all."""
+    """Some configurations of one resource; without `keys` all."""
     resource = DescribeConfigsResource(kind, name, list(keys) or None)
     return DescribeConfigsRequest([resource], synonyms, documentation)
 

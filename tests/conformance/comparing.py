@@ -1,4 +1,4 @@
-"""Two transcripts side by side: where they differ first, told so that it is seen at a glance."""
+"""Compares two transcripts, and describes their first difference."""
 
 import traceback
 from collections.abc import Iterator
@@ -41,12 +41,12 @@ class AllowedDifferences:
         return False
 
     def on_failure(self) -> None:
-        """The transcripts differ otherwise: what comes after was not looked at."""
+        """The transcripts have different steps; later steps were not compared."""
         self._unused.clear()
 
     @property
     def unused(self) -> list[str]:
-        """Those that did not occur: they must be taken off the list."""
+        """Differences that did not occur: they must be removed from the list."""
         return list(self._unused)
 
 
@@ -57,14 +57,14 @@ def report(
     allowed: AllowedDifferences,
     raised: tuple[BaseException | None, BaseException | None] = (None, None),
 ) -> str | None:
-    """What to tell of a comparison, None if both agree.
+    """The report of a comparison; None if both agree.
 
     Args:
         scenario: Name of the test.
-        kafka: The judge, after its run.
-        embedded: The judged, after its run.
-        allowed: Differences that are listed.
-        raised: What the scenario raised on each.
+        kafka: The real Kafka, after its run.
+        embedded: The embedded broker, after its run.
+        allowed: The listed differences.
+        raised: The exception of the scenario on each.
     """
     told = _of_steps(kafka.steps, embedded.steps, allowed)
     for target, error in zip((kafka, embedded), raised, strict=True):
@@ -132,6 +132,6 @@ def _differences(expected: Fact, found: Fact, path: str) -> Iterator[_Difference
 
 
 def _shown(difference: _Difference, value: object) -> str:
-    """A value; an error code with its name, which is what one looks for."""
+    """A value; an error code with its name."""
     code = difference.path.endswith("error_code") and isinstance(value, int)
     return f"{value} ({for_code(value).__name__})" if code else repr(value)  # type: ignore[arg-type]

@@ -7,8 +7,8 @@
 
         await compare(scenario)
 
-A failure tells the step, the first field that differs, both values and the request. What may
-differ is listed in `differences.py`, each entry with its reason.
+A failure reports the step, the first field that differs, both values and the request. The
+permitted differences are listed in `differences.py`, each with its reason.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ async def compare(
 async def compare3(
     kafka3: OwnCluster, request: pytest.FixtureRequest, allowed: AllowedDifferences
 ) -> AsyncIterator[Compare]:
-    """The same with three brokers each, which a scenario may kill and restart."""
+    """`compare` with three brokers each, which a scenario may kill and restart."""
 
     async def run(scenario: Scenario, **options: Any) -> None:
         async with FakeCluster(3, **{**DEFAULTS, **options}) as fake:
@@ -124,7 +124,7 @@ def guarded() -> Iterator[KafkaCluster]:
 async def compare_guarded(
     guarded: KafkaCluster, request: pytest.FixtureRequest, allowed: AllowedDifferences
 ) -> AsyncIterator[Compare]:
-    """`compare` for clusters that ask who their clients are; see `secured`."""
+    """`compare` for clusters with authentication; see `secured`."""
 
     async def run(scenario: Scenario, **options: Any) -> None:
         secured = {**DEFAULTS, "users": USERS, "super_users": SUPER_USERS, **options}

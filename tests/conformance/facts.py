@@ -1,9 +1,9 @@
-"""What two brokers' answers must have in common: an answer as plain facts, without what is chance.
+"""Converts responses to facts that two brokers must have in common, without random values.
 
-Left out are addresses, wordings, paths and sizes of disks. Replaced are ids that each broker
-chooses: member ids, producer ids, topic ids and session ids become "#1", "#2" in their order of
-appearance, so that "the same again" can be told from "another one". Node ids become "a node".
-Lists come in any order; where their items have names, a difference is found by them.
+Addresses, texts, paths and disk sizes are omitted. Ids that a broker chooses are replaced: member
+ids, producer ids, topic ids and session ids become "#1", "#2" in their order of appearance, so that
+a repeated id differs from a new one. Node ids become "a node". Lists have any order; if their items
+have names, these identify a difference.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ Fact: TypeAlias = "str | int | float | bool | list[Fact] | dict[str, Fact] | Non
 LEFT_OUT: Final = frozenset(
     {
         *("host", "port", "rack", "brokers", "node_endpoints", "endpoints"),  # where brokers are
-        *("error_message", "batch_index_error_message", "status_message"),  # wordings
-        *("throttle_time_ms", "finalized_features_epoch", "broker_epoch"),  # chance
+        *("error_message", "batch_index_error_message", "status_message"),  # texts
+        *("throttle_time_ms", "finalized_features_epoch", "broker_epoch"),  # random
         *("log_dir", "total_bytes", "usable_bytes"),  # disks
     }
 )
@@ -55,10 +55,10 @@ NAMES: Final = (
 
 
 class Facts:
-    """Makes facts of one broker's answers, one after another.
+    """Converts the responses of one broker to facts, in order.
 
     Args:
-        blank: Whether all ids shall look alike ("#"): to find an order that is not chance.
+        blank: True to replace all ids by "#", which gives lists a stable order.
     """
 
     def __init__(self, *, blank: bool = False) -> None:
@@ -66,7 +66,7 @@ class Facts:
         self._seen: dict[str, dict[object, str]] = {}
 
     def of(self, value: object, field: str = "") -> Fact:
-        """The facts of a value; `field` is the name of what holds it."""
+        """The facts of a value; `field` is the name of its field."""
         if isinstance(value, Struct):
             names = [name for name in value.__slots__ if name not in LEFT_OUT]
             return {name: self.of(getattr(value, name), name) for name in names}
@@ -155,7 +155,7 @@ class Facts:
 
 
 def _telling_name(items: list[object]) -> str | None:
-    """The field by which each item of a list of structs can be told, if there is one."""
+    """The field that identifies each item of a list of structs, if there is one."""
     if not items or not isinstance(items[0], Struct):
         return None
     for name in NAMES:

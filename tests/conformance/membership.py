@@ -1,4 +1,4 @@
-"""Members of classic groups, as scenarios let them join, share out and leave."""
+"""Members of classic groups, which scenarios let join, assign partitions and leave."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ NOT_YET = (14, 15, 16)  # a fresh coordinator loads, and knows so itself later t
 
 
 async def new_group(target: Target) -> str:
-    """A name for a group whose coordinator serves."""
+    """The name of a group with a working coordinator."""
     group = target.unique("group")
     await target.coordinator_of(group)
     async with asyncio.timeout(20):
@@ -41,7 +41,7 @@ def subscription(*topics: str) -> bytes:
 
 
 class Member:
-    """One client with a connection of its own.
+    """One client with its own connection.
 
     Args:
         target: Where the group is.
@@ -88,7 +88,7 @@ class Member:
         return JoinGroupRequest(self.group, *timeouts, *who, protocols)
 
     async def meet(self) -> None:
-        """Ask for a member id, where one has to."""
+        """Request a member id, if the version requires it."""
         if self.version >= 4 and self.instance_id is None and not self.member_id:
             response = await self.target.ask(self.join_request(), self.version, self.name)
             assert response.error_code == MemberIdRequired.errno

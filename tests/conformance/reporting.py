@@ -1,7 +1,7 @@
-"""Members of consumer groups (KIP-848), as scenarios let them join, report and leave.
+"""Members of consumer groups (KIP-848), which scenarios let join, report and leave.
 
-What a member was assigned enters the transcript only as counts, topic by topic: which of two equal
-members gets the odd partition hangs on the order of a hash map of Kafka's.
+An assignment enters the transcript only as counts by topic: which of two equal members gets the odd
+partition depends on the order of a hash map in Kafka.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ async def _await_configs(target: Target, group: str, names: set[str]) -> None:
 
 
 class Reporter:
-    """One member with a connection of its own, which remembers what it was told.
+    """One member with its own connection, which remembers its assignment.
 
     Args:
         target: Where the group is.
@@ -108,18 +108,18 @@ class Reporter:
         }
 
     async def join(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """The first report, or one that begins from nothing."""
+        """The first report, or one after a reset."""
         self.owned = []
         return await self.report(**{"member_epoch": JOINING, **self.first, **fields})
 
     async def report(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """A report of what `fields` say, and nothing else."""
+        """A report of `fields` only."""
         response = await self._send(fields)
         self._enter(fields, response)
         return response
 
     async def acknowledge(self, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """A report that tells the partitions owned, which are those told last."""
+        """A report of the owned partitions, which are the last assigned ones."""
         return await self.report(topic_partitions=self.owned, **fields)
 
     async def quietly(self) -> None:
@@ -128,7 +128,7 @@ class Reporter:
         assert not response.error_code, response
 
     async def report_until(self, assigned: int) -> ConsumerGroupHeartbeatResponse:
-        """Report what is owned until so many partitions are assigned; only that answer enters."""
+        """Report the owned partitions until this many are assigned; record only that response."""
         async with asyncio.timeout(20):
             while True:
                 response = await self._send({"topic_partitions": self.owned})
@@ -142,7 +142,7 @@ class Reporter:
 
     @property
     def counts(self) -> list[int]:
-        """How many partitions it was told to own, topic by topic."""
+        """The number of assigned partitions by topic."""
         return sorted(len(topic.partitions) for topic in self.owned)
 
     async def _send(self, fields: dict[str, Any]) -> ConsumerGroupHeartbeatResponse:
@@ -180,7 +180,7 @@ class Reporter:
 
 
 async def describe(target: Target, group: str, *, by_topic: bool = True) -> DescribedGroup:
-    """Note how a group is described.
+    """Record the description of a group.
 
     Args:
         target: Where.
@@ -231,5 +231,5 @@ def _facts(group: DescribedGroup, by_topic: bool) -> dict[str, object]:
 
 
 def partitions(topic_id: UUID, *numbers: int) -> TopicPartitions:
-    """Part of what a member says that it owns."""
+    """A part of the partitions that a member reports as owned."""
     return TopicPartitions(topic_id, list(numbers))

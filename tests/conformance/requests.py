@@ -19,7 +19,7 @@ GOOD: Final = make_batch((NOW, b"k", b"v"), (NOW + 5, None, b"w"))
 
 
 def produce(topic: str, *records: bytes, acks: int = -1) -> ProduceRequest:
-    """A batch (or what shall be taken for one) for each partition from 0 on."""
+    """A batch, or bytes in its place, for each partition from 0 on."""
     data = [PartitionProduceData(index, batch) for index, batch in enumerate(records)]
     return ProduceRequest(
         acks=acks, timeout_ms=3000, topic_data=[TopicProduceData(topic, partition_data=data)]
@@ -51,7 +51,7 @@ def fetch(
 
 
 def changed(**fields: int) -> bytes:
-    """A good batch with other header fields and the right checksum."""
+    """A valid batch with other header fields and a correct checksum."""
     batch = bytearray(GOOD)
     BatchHeader.read(batch)._replace(**fields).write(batch)
     write_crc(batch, 0, len(batch))

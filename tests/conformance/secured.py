@@ -1,8 +1,8 @@
-"""Clusters that ask who their clients are, and scenarios whose connections are somebody.
+"""Clusters with authentication, and scenarios whose connections have users.
 
 The name of a connection is its user: `on="alice"` authenticates as alice by PLAIN before anything
 else, `on="alice@0"` too, and `on="topics"` (what makes topics) as admin, a super user.
-`on="-anything"` stays unknown.
+`on="-anything"` stays unauthenticated.
 """
 
 from typing import Any, Final
@@ -35,7 +35,7 @@ def guarded_kafka(**config: object) -> KafkaCluster:
 
 
 def plain(user: str, password: str | None = None, authorization_id: str = "") -> bytes:
-    """PLAIN's one message; by default with the right password."""
+    """The message of PLAIN, by default with the right password."""
     secret = USERS.get(user, "") if password is None else password
     return f"{authorization_id}\0{user}\0{secret}".encode()
 

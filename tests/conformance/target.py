@@ -1,7 +1,7 @@
-"""One broker (or cluster) as a scenario sees it: named connections, and the transcript they leave.
+"""A broker or cluster for a scenario: named connections, and the transcript of their requests.
 
-A scenario is run once on the embedded broker and once on a real Kafka, each time with its own
-`Target`; names that it makes are the same on both.
+A scenario runs once on the embedded broker and once on a real Kafka, each time with its own
+`Target`. The names that it creates are the same on both.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ Scenario = Callable[["Target"], Awaitable[None]]
 
 
 class ConnectionEnded(ConnectionError):
-    """The broker cut the connection instead of answering; the transcript tells so too."""
+    """The broker closed the connection instead of responding; this is in the transcript, too."""
 
 
 class Step(NamedTuple):
     """One line of a transcript.
 
     Attributes:
-        label: The API and its version, or what a note is about.
-        asked: The request, for the reader of a failure.
-        facts: What the broker answered.
+        label: The API and its version, or the subject of a note.
+        asked: The request, for failure messages.
+        facts: The response as facts.
     """
 
     label: str
@@ -76,7 +76,9 @@ class _Connection:
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 self.close()
                 raise ConnectionEnded(f"{request.name} v{version} was not answered") from error
-            except BaseException:  # an answer may still come: nobody else may take it for theirs
+            except (
+                BaseException
+            ):  # a response may still arrive, which must not match a later request
                 self.close()
                 raise
         correlation_id, response = decode_response(frame, type(request), version)
@@ -90,7 +92,7 @@ class _Connection:
 
 
 class Target:
-    """A cluster under judgement.
+    """A cluster to compare.
 
     Connections are named: `on="main"` is opened on first use, to the first broker, with its
     name as the client id; `on="main@2"` is one to broker 2.
@@ -127,19 +129,19 @@ class Target:
         self._started: dict[asyncio.Task[Any], tuple[Request, int]] = {}
         self._addresses: dict[int, str] = {}
 
-    # Asking
+    # Requests
 
     async def ask(self, request: Request, version: int, on: str = "main") -> Any:
-        """Send a request; the answer enters the transcript.
+        """Send a request and record the response in the transcript.
 
         Raises:
-            ConnectionEnded: The broker cut the connection; that enters too.
-            TimeoutError: No answer in half a minute.
+            ConnectionEnded: The broker closed the connection, which is recorded, too.
+            TimeoutError: There was no response in half a minute.
         """
         return await self._noted(request, version, self.quietly(request, version, on))
 
     async def quietly(self, request: Request, version: int, on: str = "main") -> Any:
-        """Send a request whose answer does not enter the transcript."""
+        """Send a request without recording its response."""
         name, _, node = on.partition("@")
         address = self.bootstrap.split(",")[0]
         if node:
@@ -151,10 +153,10 @@ class Target:
     async def until(
         self, request: Request, version: int, accept: Callable[[Any], bool], on: str = "main"
     ) -> Any:
-        """Repeat a request quietly until `accept` says True; only that answer enters.
+        """Repeat a request until `accept` returns True; record only the last response.
 
         Raises:
-            TimeoutError: It never did; the last answer enters.
+            TimeoutError: It never did; the last response is recorded.
         """
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while True:
@@ -177,18 +179,18 @@ class Target:
         return task
 
     async def settle(self, task: asyncio.Task[Any]) -> Any:
-        """Wait for the answer to what was started; it enters the transcript now."""
+        """Wait for the response to a started request, and record it."""
         request, version = self._started.pop(task)
         return await self._noted(request, version, task)
 
     async def waits(self, task: asyncio.Task[Any], seconds: float = 0.3) -> None:
-        """Note whether something started is still unanswered after some time."""
+        """Record if a started request is still unanswered after some time."""
         request, version = self._started[task]
         await asyncio.wait([task], timeout=seconds)
         self.note(f"{request.name} v{version} waits", not task.done())
 
     def disconnect(self, on: str) -> None:
-        """Cut a connection, as a client that dies does; the next use opens another one."""
+        """Abort a connection, as a killed client does; the next use opens a new one."""
         connection = self._connections.pop(on, None)
         if connection is not None:
             connection.close()
@@ -196,7 +198,7 @@ class Target:
     # The transcript
 
     def note(self, label: str, value: object) -> None:
-        """Enter what a scenario found out itself; lists in any order, tuples in theirs."""
+        """Record a finding of the scenario; lists have any order, tuples their own."""
         self.steps.append(Step(label, "", self._facts.of(value, label)))
 
     async def _noted(self, request: Request, version: int, answer: Awaitable[Any]) -> Any:
@@ -215,14 +217,14 @@ class Target:
         label = f"{request.name} v{version}"
         self.steps.append(Step(label, repr(request), self._facts.of(answer)))
 
-    # Names and what they name
+    # Names and topics
 
     def unique(self, prefix: str) -> str:
-        """A name that nobody used before, the same on both targets."""
+        """A new name, the same on both targets."""
         return f"{prefix}-{self._suffix}-{next(self._names[prefix])}"
 
     async def topic(self, partitions: int = 1, **configs: object) -> str:
-        """Create a topic and wait until every leader serves it; nothing of that enters.
+        """Create a topic and wait until every leader serves it, without recording.
 
         Raises:
             BrokerResponseError: It could not be created.
@@ -239,7 +241,7 @@ class Target:
         return name
 
     async def leader_of(self, topic: str, partition: int) -> int:
-        """The node id of a partition's leader, -1 without; does not enter the transcript."""
+        """The node id of a partition's leader, -1 if there is none; not recorded."""
         request = MetadataRequest([MetadataRequestTopic(name=topic)], False)
         (answer,) = (await self.quietly(request, 9, "topics")).topics
         for described in answer.partitions:
@@ -260,20 +262,20 @@ class Target:
                     return int(found.node_id)
                 await asyncio.sleep(PAUSE)
 
-    # Brokers, where the comparison has more than one
+    # Brokers, if the comparison has several
 
     async def kill(self, node_id: int) -> None:
-        """End a broker at once."""
+        """Kill a broker."""
         assert self._kill is not None, "only compare3 has brokers to kill"
         await self._kill(node_id)
 
     async def restart(self, node_id: int) -> None:
-        """Start a broker that was killed."""
+        """Restart a killed broker."""
         assert self._restart is not None, "only compare3 has brokers to start"
         await self._restart(node_id)
 
     async def close(self) -> None:
-        """End what was started, and every connection."""
+        """Cancel started requests and close all connections."""
         for task in self._started:
             task.cancel()
         await asyncio.gather(*self._started, return_exceptions=True)
@@ -287,7 +289,7 @@ class Target:
         return self._addresses[node_id]
 
     async def _await_leader(self, topic: str, partition: int) -> None:
-        """Metadata tells of a leader before that knows of it: ask it until it serves."""
+        """Wait for a leader to serve, because metadata lists it before it knows that it leads."""
         wanted = [ListOffsetsTopic(topic, [ListOffsetsPartition(partition, timestamp=-1)])]
         async with asyncio.timeout(PATIENCE):
             while True:

@@ -328,7 +328,7 @@ async def placed(target: Target, *replicas: list[int]) -> str:
 
 
 async def in_sync(target: Target, name: str, *counts: int, replicas: int | None = None) -> None:
-    """Wait until so many replicas of each partition are in sync, of as many or of `replicas`."""
+    """Wait until this many replicas of each partition are in sync."""
 
     def are(answer: DescribeTopicPartitionsResponse) -> bool:
         parts = answer.topics[0].partitions

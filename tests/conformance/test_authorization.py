@@ -1,4 +1,4 @@
-"""Who may do what: every API asked by users with other rights; `StandardAuthorizer` judges."""
+"""Authorization: every API with users of different rights, compared with `StandardAuthorizer`."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ Case = tuple[Request, int]
 
 
 class Names:
-    """What is asked for and about, the same on both targets."""
+    """The requests and their resources, the same on both targets."""
 
     def __init__(self, target: Target, topic: str, topic_id: UUID) -> None:
         self.topic = topic
@@ -89,7 +89,7 @@ class Names:
 
 
 async def grant(target: Target, grants: Sequence[Grant], deny: Sequence[Grant] = ()) -> None:
-    """Make ACLs and wait until they count."""
+    """Create ACLs and wait until they take effect."""
     creations = [
         AclCreation(resource, name, Pattern.LITERAL, f"User:{user}", "*", operation, permission)
         for permission, given in ((Permission.ALLOW, grants), (Permission.DENY, deny))

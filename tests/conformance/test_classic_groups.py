@@ -1,7 +1,7 @@
-"""Groups in the classic protocol: joining, sharing out, leaving, and all that is refused.
+"""Groups of the classic protocol: joining, assignments, leaving, and errors.
 
-Left out: which member leads after the leader is gone. Kafka takes the first of a `HashMap` of
-ids that are chance; the embedded broker takes the oldest.
+Not compared: the leader after the old one has left. Kafka chooses the first in a `HashMap` of
+random ids, the embedded broker the oldest member.
 """
 
 import pytest
@@ -20,7 +20,7 @@ STICKY = ("sticky", b"s")
 
 
 async def form(*members: Member) -> None:
-    """Let members share out who are all in, or about to be; the first one leads."""
+    """Let all members join and sync; the first one leads."""
     leader, *others = members
     for other in others:
         other.begin_sync()
@@ -31,7 +31,7 @@ async def form(*members: Member) -> None:
 
 
 async def add(newcomer: Member, *members: Member) -> None:
-    """Let one more into a stable group."""
+    """Add a member to a stable group."""
     await newcomer.begin_join()
     for member in members:
         await member.beat_until()
@@ -48,7 +48,7 @@ async def test_one_member(compare: Compare, version: int) -> None:
         member = Member(target, await new_group(target), "a", version=version)
         await member.join()
         await member.beat()
-        await member.join()  # again, as if the answer had been lost
+        await member.join()  # again, as after a lost response
         await member.sync({member.member_id: b"all of it"})
         await member.sync()
         await member.beat()
@@ -279,7 +279,7 @@ async def test_pending_member_delays_the_others_until_it_leaves(compare: Compare
         await pending.leave()
         await a.joined()
         await form(a)
-        await pending.join()  # its id is not known any more
+        await pending.join()  # its id is no longer known
 
     await compare(scenario)
 
@@ -366,7 +366,7 @@ async def test_client_that_disconnects_during_its_join(compare: Compare) -> None
         await again.begin_join()
         await again.waits_to_join()
         await a.begin_join()
-        await a.joined()  # with two members: nobody looked whether the second one is alive
+        await a.joined()  # with two members: the liveness of the second was not checked
         await again.joined()
         await form(a, again)
 

@@ -1,4 +1,4 @@
-"""What foreign clients do that is in no specification, and what Kafka makes of it."""
+"""Unspecified behaviour of other clients, and Kafka's reaction."""
 
 from aiokafka_lite.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -1,8 +1,7 @@
-"""What the log cleaner of a real Kafka leaves of a log, and what a call leaves here: the same.
+"""The embedded broker compacts a log as the log cleaner of a real Kafka does.
 
-Kafka's cleaner looks every 15 seconds and leaves the segment alone that is written, so all cases
-are partitions of one topic that is cleaned once; a last batch, stamped much later, ends the
-segment.
+Kafka's cleaner runs every 15 seconds and skips the active segment, so all cases are partitions of
+one topic that is cleaned once; a last batch with a much later timestamp ends the segment.
 """
 
 import asyncio
@@ -103,7 +102,7 @@ async def put(target: Target, topic: str, index: int, batch: bytes) -> None:
 
 
 async def logs(target: Target, topic: str) -> list[list[Any]]:
-    """What each partition holds, but for instants of the broker's own clock."""
+    """The content of each partition, without times of the broker's clock."""
     return [await log(target, topic, index) for index in range(PARTITIONS)]
 
 

@@ -1,4 +1,4 @@
-"""The judge judged: what differs is found and told, what may differ is let through, once listed."""
+"""The comparison itself: differences are found and reported, and listed ones are allowed."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Configurations of topics, brokers, loggers, groups and client metrics: told, set, refused."""
+"""Configurations of topics, brokers, loggers, groups and client metrics."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -280,14 +280,14 @@ async def test_dynamic_broker_configs(compare: Compare) -> None:
 
 @contextmanager
 def only_one(name: str) -> Iterator[None]:
-    """Let nobody else on this machine into a part of a test: two runs may share one Kafka."""
+    """Lock a part of a test, because two runs on this machine may share one Kafka."""
     with (Path(gettempdir()) / f"{name}.lock").open("w") as lock:
         flock(lock, LOCK_EX)
         yield
 
 
 def _told(answer: DescribeConfigsResponse) -> tuple[int, str | None]:
-    """Where the one configuration comes from, and what it is."""
+    """The source and the value of the configuration."""
     (config,) = answer.results[0].configs
     return config.config_source, config.value
 

@@ -1,8 +1,8 @@
-"""Any sequence of what members of a consumer group may do, of either protocol, right or wrong.
+"""Random sequences of valid and invalid requests of consumer group members, in both protocols.
 
-The members are clients of little sense: they join when they are in, leave when they are out, name
-wrong epochs and claim what is not theirs. The assignor is "range", of which Kafka and the embedded
-broker must agree to the partition. Left out is what `test_consumer_groups` leaves out.
+The members join twice, leave after leaving, send wrong epochs and claim partitions that they do not
+own. With the assignor "range", Kafka and the embedded broker must agree on every partition. Cases
+that `test_consumer_groups` does not compare are omitted here, too.
 """
 
 from random import Random
@@ -97,7 +97,7 @@ class Crowd:
             await member.leave()
 
     async def has_members(self) -> bool:
-        """Whether it is a consumer group with members now."""
+        """True if it is a consumer group with members."""
         request = ConsumerGroupDescribeRequest([self.group])
         (group,) = (await self.target.quietly(request, 1)).groups
         return bool(group.members)

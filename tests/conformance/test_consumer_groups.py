@@ -1,4 +1,4 @@
-"""Groups in the new consumer protocol (KIP-848): one member and several, and all that is refused.
+"""Groups of the consumer protocol (KIP-848): one and several members, and errors.
 
 Left out: when a coordinator notices that topics were made, deleted or have grown. Kafka hears of
 it a little later; the embedded broker at the next heartbeat. The scenarios wait for it.
@@ -332,7 +332,7 @@ async def test_different_subscriptions(compare: Compare, assignor: str) -> None:
 
 
 async def test_range(compare: Compare) -> None:
-    """Ranges go by member id, so who has what is told to the partition."""
+    """Ranges are assigned by member id, so the assignment is deterministic."""
 
     async def scenario(target: Target) -> None:
         topics = [await target.topic(count) for count in (7, 7, 2)]

@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227), topic ids in them (KIP-516), and what a wait is ended by."""
+"""Fetch sessions (KIP-227), their topic ids (KIP-516), and the ends of long polls."""
 
 import asyncio
 from random import Random
@@ -215,7 +215,7 @@ async def test_partition_order_rotates(compare: Compare) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_random_requests(compare: Compare, seed: int) -> None:
-    """A hundred steps by chance, the same on both."""
+    """A hundred random steps, the same on both."""
 
     async def scenario(target: Target) -> None:
         chance = Random(seed)

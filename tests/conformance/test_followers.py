@@ -1,4 +1,4 @@
-"""Fetching from followers (KIP-392), and what who is no leader answers."""
+"""Fetching from followers (KIP-392), and responses of brokers that do not lead."""
 
 from aiokafka_lite.protocol.messages.create_topics import (
     CreatableReplicaAssignment,

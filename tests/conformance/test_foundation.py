@@ -1,6 +1,6 @@
-"""What clients without groups and transactions ask: produce, fetch, offsets, metadata, topics.
+"""Requests of clients without groups and transactions: produce, fetch, offsets, metadata, topics.
 
-Where the two may differ, the case is left out, and that is a decision:
+These intended differences are not compared:
 
 - the embedded broker still serves what Kafka 4 dropped (Produce 0-2, Fetch 0-3, ListOffsets 0).
 """

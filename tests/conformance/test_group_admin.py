@@ -1,4 +1,4 @@
-"""Describing, listing and deleting groups of either kind, and deleting what they committed.
+"""Describing, listing and deleting groups of both types, and deleting their offsets.
 
 Left out: the group without a name, which others may use on the same Kafka at the same time.
 """

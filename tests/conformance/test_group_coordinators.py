@@ -1,4 +1,4 @@
-"""Which broker may be asked about a group, and what its successor knows when it dies."""
+"""The coordinator of a group, and the state that its successor has after a failure."""
 
 import asyncio
 from typing import Any

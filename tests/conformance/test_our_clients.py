@@ -1,6 +1,6 @@
-"""Our own producer and consumer as their users have them: the same outcome on both.
+"""This package's producer and consumer behave the same on both.
 
-What is compared is what the application sees: acknowledgements, records, offsets, errors.
+The results that applications see are compared: acknowledgements, records, offsets, errors.
 """
 
 import asyncio
@@ -45,13 +45,13 @@ async def write(target: Target, topic: str, numbers: range, **options: Any) -> N
 
 
 def note_acks(target: Target, acks: list[Any]) -> None:
-    """With acks=0 there is nothing to tell: each is None."""
+    """With acks=0 each result is None."""
     told = [ack and (ack.partition, ack.offset, ack.timestamp_type) for ack in acks]
     target.note("acks", tuple(told))
 
 
 async def read(target: Target, consumer: AIOKafkaConsumer, count: int) -> None:
-    """Read so many records and note them, by partition in their order."""
+    """Read this many records and record them by partition, in order."""
     found: dict[int, list[Any]] = {}
     async with asyncio.timeout(PATIENCE):
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""What a read_committed consumer is told: the last stable offset, aborted transactions, markers."""
+"""Responses to a read_committed consumer: last stable offsets, aborted transactions, markers."""
 
 from random import Random
 from typing import Any

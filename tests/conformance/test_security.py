@@ -1,4 +1,4 @@
-"""SASL, SCRAM users, ACLs, quotas: a real Kafka with StandardAuthorizer is the judge."""
+"""SASL, SCRAM users, ACLs and quotas, compared with a real Kafka with StandardAuthorizer."""
 
 import asyncio
 import uuid
@@ -75,7 +75,7 @@ async def ask_all(target: Target, on: str, *requests: tuple[Request, int]) -> No
             return
 
 
-# Who it is
+# Authentication
 
 
 async def test_authentication(compare_guarded: Compare) -> None:
@@ -112,7 +112,7 @@ async def test_authentication(compare_guarded: Compare) -> None:
 
 @pytest.fixture
 def renewing() -> Iterator[KafkaCluster]:
-    """A real Kafka whose clients have to authenticate again within the hour."""
+    """A real Kafka whose clients must re-authenticate within an hour."""
     try:
         with guarded_kafka(**{"connections.max.reauth.ms": 3_600_000}) as cluster:
             yield cluster

@@ -1,4 +1,4 @@
-"""Static members (KIP-345): who comes back under its old name, and who is fenced by that."""
+"""Static members (KIP-345): members that return with their instance id, and fencing."""
 
 import pytest
 

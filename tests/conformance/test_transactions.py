@@ -1,7 +1,7 @@
-"""Transactions in both generations of the protocol: who is fenced, what is visible, what refused.
+"""Transactions v1 and v2: fencing, visibility and errors.
 
-A real coordinator writes markers after it has answered; a scenario waits until they are written
-before it goes on.
+A real coordinator writes markers after its response; a scenario waits until they are written before
+it continues.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ READ_COMMITTED = 1
 
 
 async def look(target: Target, topic: str, version: int = 11) -> None:
-    """Note what each kind of consumer sees of partition 0, and who has written to it."""
+    """Record what each kind of consumer reads from partition 0, and its producers."""
     for isolation in (0, READ_COMMITTED):
         await target.ask(fetch(topic, 0, isolation=isolation), version)
         wanted = [ListOffsetsTopic(topic, [ListOffsetsPartition(0, timestamp=-1)])]
@@ -494,7 +494,7 @@ async def test_partitions_added_but_not_written(compare: Compare) -> None:
 
 @pytest.mark.parametrize(("produce", "end"), [(11, 4), (12, 5)])
 async def test_transactions_v1_and_v2_in_turns(compare: Compare, produce: int, end: int) -> None:
-    """One transactional id, by clients that follow each other."""
+    """One transactional id, used by one client after the other."""
 
     async def scenario(target: Target) -> None:
         topic = await target.topic()

@@ -1,4 +1,4 @@
-"""Several producers ask at random, rightly and wrongly; both brokers must agree at each step.
+"""Several producers send random valid and invalid requests; both brokers must agree at each step.
 
 A seed that both fail to finish is no difference: a record outside of any transaction that takes a
 later epoch leaves a marker that no broker can write, so none is written here.
@@ -53,7 +53,7 @@ class Play:
             writer.producer = real
 
     async def look(self) -> None:
-        """Note what consumers see, and what the group has committed."""
+        """Record the visible records and the group's committed offsets."""
         await look(self.target, self.topic)
         asked = OffsetFetchRequestTopics(self.topic, partition_indexes=[0, 1])
         groups = [OffsetFetchRequestGroup(self.group, topics=[asked])]
@@ -61,7 +61,7 @@ class Play:
             await self.target.ask(OffsetFetchRequest(groups=groups, require_stable=stable), 8)
 
     def _claimed(self, real: tuple[int, int]) -> tuple[int, int]:
-        """Mostly who the writer is."""
+        """Usually the writer's own identity."""
         twist = self.random.random()
         if twist < 0.08:
             return (real[0], real[1] + 1)

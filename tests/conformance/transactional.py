@@ -1,6 +1,6 @@
-"""A transactional producer of raw requests, in either generation of the protocol.
+"""A transactional producer of raw requests, for transactions v1 and v2.
 
-It does nothing by itself: what it sends, and what it does with the answer, is the scenario's.
+It does nothing by itself: the scenario controls its requests and the use of responses.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def transactional(
 
 
 class Writer:
-    """Speaks for one transactional id.
+    """Sends requests of one transactional id.
 
     Args:
         target: The cluster.
@@ -70,7 +70,7 @@ class Writer:
         self._on = on
 
     def elsewhere(self, on: str) -> "Writer":
-        """The same producer by another connection."""
+        """The same producer on another connection."""
         writer = Writer(self.target, self.name, on)
         writer.producer = self.producer
         return writer
@@ -101,14 +101,14 @@ class Writer:
         timeout_ms: int = 60_000,
         expected: tuple[int, int] = (-1, -1),
     ) -> Any:
-        """InitProducerId, once; what it gives is kept."""
+        """Send InitProducerId once; keep its result."""
         request = InitProducerIdRequest(self.name, timeout_ms, *expected)
         response = await self.target.ask(request, version, self._on)
         self._keep(response)
         return response
 
     async def burn_epochs(self, until: int) -> None:
-        """Initialize again and again, quietly, until an epoch is reached."""
+        """Send InitProducerId repeatedly, without recording, until an epoch is reached."""
         client = await RawClient.connect(self.target.bootstrap.split(",")[0])
         request = InitProducerIdRequest(self.name, 60_000)
         producer = self.producer

@@ -1,10 +1,10 @@
-"""A long run of requests that the schema allows, and no sane client sends, against the broker.
+"""Sends the embedded broker many requests that the schema allows but no client would send.
 
     python -m tests.fuzz.broker --frames 100000 --seed 1
 
-Each goes through its real bytes into a broker without sockets. It must be answered, at once or
-after a wait that ends, or be refused by the end of the connection; nothing may fail inside, take
-long, or take memory that the request does not pay for. What was tried is printed.
+Each is encoded and sent to a broker without sockets. The broker must respond, at once or after a
+bounded wait, or close the connection. It must not have internal errors, take long, or use memory
+out of proportion to the request. The run prints what it tried.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ PAIRS: Final = [(key, v) for key, (first, last) in SERVED.items() for v in range
 
 
 class Failed(Exception):
-    """The broker did what it must not."""
+    """The broker misbehaved."""
 
 
 class Fuzz:
     """One cluster, and the requests it gets.
 
     Args:
-        seed: Decides all.
+        seed: Seed of the run.
         nodes: How many brokers.
         oddity: How often a value is absurd.
-        refusing: Whether the client has no rights.
+        refusing: True if the client has no permissions.
         cpu_limit: Seconds of the processor that a request may take; None where nobody measures.
     """
 

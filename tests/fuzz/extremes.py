@@ -1,4 +1,4 @@
-"""Brokers that lie in one number: every integer of every response, set to its extremes.
+"""Sets every integer of every response to extreme values, one at a time.
 
     python -m tests.fuzz.extremes --seed 1 --limit 500 --scenario reader --release 4.4
 
@@ -62,11 +62,11 @@ TOPICS: Final = {"orders": 3, "audit": 1}
 
 
 class Failed(Exception):
-    """The client did what it must not."""
+    """The client misbehaved."""
 
 
 class _Judge(logging.Handler):
-    """Notes every log line that no lie of a broker explains."""
+    """Collects log lines that an extreme value does not explain."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,7 +181,7 @@ class Produces(Scenario):
 
 
 class ProducesPlainly(Produces):
-    """The same without idempotence."""
+    """The same producer without idempotence."""
 
     options: ClassVar[dict[str, Any]] = {"enable_idempotence": False, "acks": 1}
 
@@ -537,7 +537,7 @@ async def _recovers(client: Scenario, case: Case) -> None:
 
 
 def _says_why(error: KafkaError) -> bool:
-    """Whether the error tells that the client, or its transaction, will not go on."""
+    """True if the error means that the client or its transaction cannot continue."""
     return isinstance(error, BrokerResponseError) and not error.retriable
 
 

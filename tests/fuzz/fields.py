@@ -1,4 +1,4 @@
-"""The integers of a response: where they are, which values are extreme, and how to set them."""
+"""The integer fields of responses, their extreme values, and how to set them."""
 
 from __future__ import annotations
 

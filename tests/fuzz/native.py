@@ -1,4 +1,4 @@
-"""Random misuse of every native class and function: Python may raise, and never crash.
+"""Random misuse of every native class and function, which may raise but must not crash.
 
     python -m tests.fuzz.native --programs 100000 --seed 1
     python -m tests.fuzz.native --seed 1 --only 4711     each step of one program, as it is taken

@@ -1,11 +1,11 @@
-"""A long run of hostile frames against every decoder of the protocol.
+"""Decodes many hostile frames with every decoder of the protocol.
 
     python -m tests.fuzz.protocol --frames 1000000 --seed 1
 
 Frames begin as bytes that the Java client wrote (the golden corpus), are damaged in one of the
 ways of `DAMAGES`, and are decoded as what they were or as something else. A decoder may read them
-or raise KafkaProtocolError; anything else fails the run, as does memory that grows with what the
-bytes claim rather than with what they are. What was tried is printed.
+or raise KafkaProtocolError; anything else fails the run, as does memory use in proportion to claimed
+sizes. The run prints what it tried.
 """
 
 from __future__ import annotations

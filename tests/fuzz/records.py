@@ -1,4 +1,4 @@
-"""A long run of hostile record sets against both builds of the record codec.
+"""Reads many hostile record sets with both builds of the record codec.
 
     python -m tests.fuzz.records --sets 1000000 --seed 1
 

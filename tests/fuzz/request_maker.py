@@ -1,4 +1,4 @@
-"""Makes requests that the schema allows and that no sane client sends.
+"""Generates requests that the schema allows but no client would send.
 
 Every field of a version gets a value of its type: at times one that was seen in an answer to a
 field of the same name (so that requests reach into what others began), at times a plain one, at
@@ -139,7 +139,7 @@ class RequestMaker:
     """Remembers what was answered.
 
     Args:
-        chance: Decides all.
+        chance: Source of randomness.
         oddity: How often a value is absurd, from 0 to 1.
         fitting: Values for fields of a name, in place of those of `FITTING`.
     """
