@@ -4,7 +4,7 @@
 
 Frames begin as bytes that the Java client wrote (the golden corpus), are damaged in one of the
 ways of `DAMAGES`, and are decoded as what they were or as something else. A decoder may read them
-or raise KafkaProtocolError; anything else fails the run, as does memory use in proportion to claimed
+or raise KafkaProtocolError; anything else fails the run, as does memory use by claimed
 sizes. The run prints what it tried.
 """
 
