@@ -48,7 +48,7 @@ FIRST_ASKED: Final = 4
 """Version for unknown brokers. Version 5 only adds the expected broker's identity, so it is used
 only with one."""
 WITH_IDENTITY: Final = 5
-PATIENCE: Final = 1.5
+STEP_TIMEOUT: Final = 1.5
 """Seconds to wait for a response while there is another rung to try."""
 UNSUPPORTED_VERSION: Final = UnsupportedVersionError.errno
 
@@ -82,7 +82,7 @@ class Step(NamedTuple):
     """A rung to try, on a connection of its own."""
 
     rung: Rung
-    patience: float
+    timeout: float
     """Seconds to wait for a response."""
 
 
@@ -90,8 +90,8 @@ def ladder(options: ConnectionOptions, known: Known | None) -> Sequence[Step]:
     """Return the steps for one broker, in order; the last one may use the options' full timeout."""
     *others, last = _rungs(options, known)
     longest = min(options.connect_timeout, options.request_timeout)
-    patience = min(PATIENCE, longest)
-    return [*(Step(rung, patience) for rung in others), Step(last, longest)]
+    timeout = min(STEP_TIMEOUT, longest)
+    return [*(Step(rung, timeout) for rung in others), Step(last, longest)]
 
 
 def _rungs(options: ConnectionOptions, known: Known | None) -> Sequence[Rung]:
@@ -133,7 +133,7 @@ async def find_versions(
         KafkaProtocolError: The other side speaks another protocol.
         UnsupportedVersionError: There is no common version of ApiVersions.
     """
-    rung, patience = step
+    rung, timeout = step
     if rung is Rung.ASSUME:
         release = known.release if known is not None else None
         release = release or options.api_version
@@ -143,19 +143,19 @@ async def find_versions(
     if rung is Rung.NEGOTIATE:
         first = FIRST_ASKED if expected is None else WITH_IDENTITY
         version = first if known is None else known.api_versions
-        return await _negotiate(channel, options, version, patience, expected)
+        return await _negotiate(channel, options, version, timeout, expected)
     if rung is Rung.NEGOTIATE_PLAINLY:
-        versions, _ = await _negotiate(channel, options, 0, patience)
+        versions, _ = await _negotiate(channel, options, 0, timeout)
         return versions, Known(api_versions=0)
     if rung is Rung.LIST_GROUPS:
         release = "0.9"
-        await channel.request(ListGroupsRequest(), 0, timeout=patience)
+        await channel.request(ListGroupsRequest(), 0, timeout=timeout)
     else:
         release = "0.8.2"
         # Version 0 without topics requests all of them: naming one might create it.
-        await channel.request(MetadataRequest(topics=[]), 0, timeout=patience)
+        await channel.request(MetadataRequest(topics=[]), 0, timeout=timeout)
     try:
-        return await _negotiate(channel, options, FIRST_ASKED, min(patience, PATIENCE))
+        return await _negotiate(channel, options, FIRST_ASKED, min(timeout, STEP_TIMEOUT))
     except KafkaConnectionError:
         log.info(
             "%s: %s does not support ApiVersions; assuming Kafka %s",
@@ -170,7 +170,7 @@ async def _negotiate(
     channel: Channel,
     options: ConnectionOptions,
     version: int,
-    patience: float,
+    timeout: float,
     expected: Identity | None = None,
 ) -> tuple[BrokerVersions, Known]:
     while True:
@@ -180,7 +180,7 @@ async def _negotiate(
             request.client_software_version = options.client_software_version
         if version >= WITH_IDENTITY and expected is not None:
             request.cluster_id, request.node_id = expected
-        response = await channel.request(request, version, timeout=patience)
+        response = await channel.request(request, version, timeout=timeout)
         own = next((api for api in response.api_keys if api.api_key == request.api_key), None)
         offered = 0 if own is None else min(own.max_version, request.max_version)
         if response.error_code == 0:

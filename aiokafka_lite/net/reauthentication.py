@@ -48,7 +48,7 @@ class Renewal:
         mechanism: The mechanism that the connection was opened with.
         lifetime: Initial session lifetime in seconds; None: the session does not expire.
         on_failure: Called with the reason if renewal fails: the connection is unusable.
-        patience: Seconds that the mechanism may take to fetch its credentials.
+        timeout: Seconds that the mechanism may take to fetch its credentials.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class Renewal:
         mechanism: Mechanism,
         lifetime: float | None,
         on_failure: Callable[[KafkaError], None],
-        patience: float,
+        timeout: float,
     ) -> None:
         self._channel: Channel = _PastHeld(connection)
         self._mechanism = mechanism
         self._on_failure = on_failure
-        self._patience = patience
+        self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._held: deque[Callable[[], None]] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -96,7 +96,7 @@ class Renewal:
 
     async def _renew(self) -> None:
         try:
-            lifetime = await authenticate(self._channel, self._mechanism, self._patience)
+            lifetime = await authenticate(self._channel, self._mechanism, self._timeout)
         except KafkaError as error:
             self._on_failure(error)
         except Exception as error:  # a token provider may raise anything

@@ -16,7 +16,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.net.api_version_cache import Known
 from aiokafka_lite.net.connection_options import ConnectionOptions
-from aiokafka_lite.net.handshake import PATIENCE, Identity, Rung, is_before_api_versions, ladder
+from aiokafka_lite.net.handshake import STEP_TIMEOUT, Identity, Rung, is_before_api_versions, ladder
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.framing import decode_request_header, encode_response
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
@@ -316,7 +316,7 @@ async def test_slow_modern_broker_does_not_count_as_old(
     serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is silent at first, but answers the older requests."""
-    monkeypatch.setattr("aiokafka_lite.net.handshake.PATIENCE", 0.05)
+    monkeypatch.setattr("aiokafka_lite.net.handshake.STEP_TIMEOUT", 0.05)
 
     async def asleep(peer: Peer) -> None:
         await peer.silence()
@@ -386,10 +386,10 @@ def test_ladder_of_detection_requests() -> None:
 
 def test_timeout_is_short_while_there_is_another_step() -> None:
     options = ConnectionOptions(connect_timeout=7)
-    assert [step.patience for step in ladder(options, None)] == [PATIENCE] * 3 + [7]
-    assert [step.patience for step in ladder(options, Known(api_versions=4))] == [7]
+    assert [step.timeout for step in ladder(options, None)] == [STEP_TIMEOUT] * 3 + [7]
+    assert [step.timeout for step in ladder(options, Known(api_versions=4))] == [7]
     hasty = ConnectionOptions(connect_timeout=0.1)
-    assert {step.patience for step in ladder(hasty, None)} == {0.1}
+    assert {step.timeout for step in ladder(hasty, None)} == {0.1}
 
 
 @pytest.mark.parametrize("release", ["0.8.2", "0.9", "0.9.0.1"])
