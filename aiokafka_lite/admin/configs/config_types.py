@@ -94,7 +94,7 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """True if nobody set the configuration: the value is Kafka's default."""
+        """True if the configuration is not set: the value is Kafka's default."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 

@@ -100,8 +100,8 @@ class Answers:
         """One partition's part of a response.
 
         Returns:
-            Whether the application has something to read from it. If that are records, where the
-            partition stands is still to be told (`Placing.update`).
+            True if the application has something to read from it. If these are records, the
+            partition's position is still to be updated (`Placing.update`).
         """
         asked, data = answer
         state, offset = asked.state, asked.offset
@@ -148,7 +148,7 @@ class Answers:
             self._placing.place(state, metadata)
 
     def leave_replica(self, state: PartitionState) -> None:
-        """A follower failed: for a moment, fetch from the leader, whomever that names."""
+        """A follower failed: for a moment, fetch from the leader or the replica that it names."""
         state.replica = NOWHERE
         state.leader_until = self._placing.loop.time() + self._placing.retry_delay
 

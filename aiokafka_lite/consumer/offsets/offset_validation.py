@@ -75,9 +75,9 @@ _CONSUMER: Final = -1
 _UNDEFINED: Final = -1
 
 OUTDATED_TRIES: Final = 10
-"""How often metadata is asked for again while its leader epoch is older than the position's. A
-broker that lags tells it so; but a topic made again counts its epochs from the beginning, and a
-cluster before 2.8 has no topic ids to tell the two apart."""
+"""How often metadata is requested again while its leader epoch is older than the position's. A
+lagging broker may report it; but a recreated topic counts its epochs from the beginning, and a
+cluster before 2.8 has no topic ids to distinguish the two."""
 
 
 class _Asked(NamedTuple):

@@ -1,6 +1,7 @@
 """Partitions that have moved while a sticky assignment is evened out.
 
-Two members shall not swap partitions of a topic: whoever needs one gets back one that it gave.
+Two members must not swap partitions of a topic: a member that needs one gets back one that it
+gave.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sticky assignment among members that subscribe to different topics.
 
-How even it can become is not known beforehand. Members keep what they held; what is free goes to
-whoever has least of those that want it; then partitions move from members with more to members
-with less, while a single move still makes it more even. What was moved for nothing moves back.
+The possible balance is not known beforehand. Members keep their partitions; a free partition goes
+to the subscribed member with the fewest; then partitions move from members with more to members
+with fewer, while a single move improves the balance. Moves without effect are undone.
 
 It costs a heap's step a partition, not a walk over all members: see `_Poorest`.
 """

@@ -1,7 +1,7 @@
 """The states of a member in the classic protocol.
 
 =============  ==================================================  ================================
-State          What goes on                                        Left for
+State          What happens                                        Left for
 =============  ==================================================  ================================
 UNSUBSCRIBED   nothing is wanted                                   PREPARING: a subscription
 PREPARING      partitions are given back (eager: all of them),     JOINING: JoinGroup is sent

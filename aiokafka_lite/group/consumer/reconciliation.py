@@ -3,7 +3,7 @@ Sans-IO.
 
 A change revokes first, then assigns; only then it is the member's own and can be acknowledged. A
 membership that ends meanwhile abandons its change: what the application holds then is taken from it
-as soon as the listener that runs is through.
+as soon as the running listener returns.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Pattern(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an ACL allows or denies (`AclPermissionType`)."""
+    """The effect of an ACL: allow or deny (`AclPermissionType`)."""
 
     UNKNOWN = 0
     ANY = 1
