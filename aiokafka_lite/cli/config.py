@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     got = actions.add("get", "print configurations", _get)
     _resource(got)
     got.add_argument("names", metavar="CONFIG", nargs="*", help="only these")
-    got.add_argument("--changed", action="store_true", help="only those that somebody set")
+    got.add_argument("--changed", action="store_true", help="only those that are set explicitly")
     changed = actions.add("set", "change single configurations", _set, prints=False)
     _resource(changed)
     changed.add_argument("values", metavar="CONFIG=VALUE", nargs="*")

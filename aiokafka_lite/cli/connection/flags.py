@@ -10,7 +10,7 @@ __all__ = ["add_connection_flags"]
 
 
 def add_connection_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say which cluster, as whom, and for how long to wait."""
+    """Add the flags for the cluster, the credentials and the timeouts."""
     add = parser.add_argument_group(
         "connection",
         "Flags override -X, then come -F, AIOKAFKA_LITE_* variables, and the profile.",

@@ -168,8 +168,8 @@ class BrokerFetch:
         self.wake()
 
     def polled_at(self, state: PartitionState) -> int | None:
-        """When the broker could last report a partition, in milliseconds since the epoch. In a fetch
-        session it omits partitions without changes."""
+        """When the broker could last report a partition, in milliseconds since the epoch. In a
+        fetch session it omits partitions without changes."""
         told = state.polled_at
         if told is not None and self._session.remembers(state):
             return max(told, self._answered_at)
