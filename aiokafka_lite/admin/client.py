@@ -28,6 +28,7 @@ from aiokafka_lite.admin.configs.config_types import (
     ConfigChange,
     DescribeConfigsResult,
 )
+from aiokafka_lite.admin.core.controller_cluster import ControllerCluster
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.groups import lag as _lag
@@ -49,7 +50,11 @@ from aiokafka_lite.admin.topics.partitions import CreatePartitionsResult
 from aiokafka_lite.admin.topics.records import OffsetInfo, OffsetSpec
 from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.errors import IllegalArgumentError, IllegalStateError
+from aiokafka_lite.errors import (
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaConfigurationError,
+)
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.structs import TopicPartition
 
@@ -77,7 +82,8 @@ class AIOKafkaAdminClient:
     that was sent may still be carried out.
 
     Args:
-        bootstrap_servers: "host:port" of one or more brokers, comma-separated or as a list.
+        bootstrap_servers: "host:port" of one or more brokers, comma-separated or as a list. The
+            default is "localhost".
         client_id: Name of this client in the brokers' logs and quotas.
         request_timeout_ms: A request without a response in this time fails its connection.
         default_api_timeout_ms: How long a call may take without a `timeout_ms` of its own. The
@@ -88,6 +94,9 @@ class AIOKafkaAdminClient:
         metadata_max_age_ms: Metadata is refreshed after this time.
         bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
             broker. By default each address is tried once. Not in aiokafka.
+        bootstrap_controllers: In place of `bootstrap_servers`: addresses of KRaft controllers
+            (KIP-919, Kafka 3.7), for when no broker answers. Only calls that controllers can
+            carry out are possible then. Not in aiokafka.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
         ssl_context: The TLS context; required with "SSL" and "SASL_SSL".
         sasl_mechanism, sasl_plain_username, sasl_plain_password, sasl_kerberos_service_name,
@@ -110,7 +119,7 @@ class AIOKafkaAdminClient:
         self,
         *,
         loop: asyncio.AbstractEventLoop | None = None,
-        bootstrap_servers: str | Iterable[str | tuple[str, int]] = "localhost",
+        bootstrap_servers: str | Iterable[str | tuple[str, int]] | None = None,
         client_id: str | None = None,
         request_timeout_ms: float = 40_000,
         connections_max_idle_ms: float | None = 540_000,
@@ -128,6 +137,7 @@ class AIOKafkaAdminClient:
         default_api_timeout_ms: float | None = None,
         retry_backoff_max_ms: float = 1000,
         bootstrap_timeout_ms: float | None = None,
+        bootstrap_controllers: str | Iterable[str | tuple[str, int]] | None = None,
         **unknown: Never,
     ) -> None:
         _arguments.refuse_unknown(
@@ -154,8 +164,15 @@ class AIOKafkaAdminClient:
             if bootstrap_timeout_ms is None
             else milliseconds("bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64)
         )
-        self._cluster = Cluster(
-            bootstrap_servers,
+        if bootstrap_servers is not None and bootstrap_controllers is not None:
+            raise KafkaConfigurationError(
+                "`bootstrap_servers` and `bootstrap_controllers` exclude each other"
+            )
+        kind, addresses = Cluster, "localhost" if bootstrap_servers is None else bootstrap_servers
+        if bootstrap_controllers is not None:
+            kind, addresses = ControllerCluster, bootstrap_controllers
+        self._cluster = kind(
+            addresses,
             connection_options(
                 client_id=self._name,
                 request_timeout=request_timeout,

@@ -16,12 +16,20 @@ from aiokafka_lite.admin import (
     OffsetSpec,
     RecordsToDelete,
 )
+from aiokafka_lite.cluster.retry import ANY
 from aiokafka_lite.errors import (
     InvalidPartitionsError,
     InvalidReplicationFactorError,
+    KafkaError,
     OffsetOutOfRangeError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
 )
 from aiokafka_lite.structs import TopicPartition
 from tools.kafka import OwnCluster, RealKafka
@@ -92,7 +100,9 @@ async def test_topics_are_created_and_deleted(kafka3, admin3) -> None:
         *(0, 0, 0),
         UnknownTopicOrPartitionError.errno,
     ]
-    assert not {plain, placed, default} & set(await admin3.list_topics())
+    async with asyncio.timeout(30):
+        while {plain, placed, default} & set(await admin3.list_topics()):  # each broker in its time
+            await asyncio.sleep(0.1)
 
 
 async def test_validate_only_creates_nothing(kafka, admin) -> None:
@@ -183,7 +193,8 @@ async def test_a_topic_is_known_everywhere_once_it_was_waited_for(kafka3, admin3
     changed = NewTopic(name, 6, 3, topic_configs={"retention.ms": 5})
     again = (await admin3.ensure_topics([changed])).value(name)
     assert not again.created
-    assert again.differences == {"num_partitions": (6, 8), "retention.ms": ("5", "604800000")}
+    found = (await configs_of(kafka3, name))["retention.ms"].value
+    assert again.differences == {"num_partitions": (6, 8), "retention.ms": ("5", found)}
 
 
 async def test_configurations_change_one_by_one(kafka, admin, topic) -> None:
@@ -260,3 +271,40 @@ async def test_offsets_records_and_lag(kafka3, admin3, topic3) -> None:
     lags = (await admin3.lag(name, partitions)).raise_for_errors()
     assert [each.lag for each in lags.values()] == [7, 0, 4]
     assert set(await admin3.lag(name)) == {partitions[2]}
+
+
+async def test_controllers_administer_the_cluster_directly(kafka3, admin3) -> None:
+    """KIP-919: through the controllers' own listener, which no broker request passes."""
+    quorum = await admin3._dispatcher.ask(
+        DescribeQuorumRequest(
+            topics=[
+                DescribeQuorumRequestTopicData(
+                    "__cluster_metadata", [DescribeQuorumRequestPartitionData(0)]
+                )
+            ]
+        ),
+        ANY,
+        admin3._dispatcher.deadline(None),
+        oldest=2,
+    )
+    addresses = [f"{each.host}:{each.port}" for node in quorum.nodes for each in node.listeners]
+    assert len(addresses) == 3
+    name, resource = a_name(), ConfigResource("broker", "")
+    async with AIOKafkaAdminClient(bootstrap_controllers=addresses) as admin:
+        told = await admin.describe_cluster(typed=True)
+        assert {f"{each.host}:{each.port}" for each in told.brokers.values()} == set(addresses)
+        assert told.controller_id == quorum.topics[0].partitions[0].leader_id
+        assert told.cluster_id == (await admin3.describe_cluster())["cluster_id"]
+        await admin.create_topics([NewTopic(name, 2, 3)], raise_errors=True)
+        await admin3.wait_for_topics({name: 2})
+        changes = {resource: {"log.cleaner.threads": 2}}
+        (await admin.incremental_alter_configs(changes)).raise_for_errors()
+        (
+            await admin.incremental_alter_configs({resource: {"log.cleaner.threads": None}})
+        ).raise_for_errors()
+        await admin.delete_topics([name], raise_errors=True)
+        with pytest.raises(UnsupportedVersionError, match="bootstrap_servers"):
+            await admin.list_topics()
+    with pytest.raises(KafkaError, match="needs the addresses of KRaft controllers"):
+        async with AIOKafkaAdminClient(bootstrap_controllers=kafka3.bootstrap_servers):
+            pass

@@ -10,6 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiokafka_lite.admin.core.authorized_operations import AclOperation, authorized_operations
+from aiokafka_lite.admin.core.controller_cluster import (
+    BROKERS,
+    CONTROLLERS,
+    ENDPOINT_TYPE_FROM,
+)
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.metadata import NO_CONTROLLER
@@ -50,7 +55,7 @@ class ClusterDescription:
         cluster_id: None from brokers before 0.10.1.
         controller_id: Node id of the broker to send administrative changes to; None if there is
             none. In a KRaft cluster it is any live broker, which forwards them.
-        brokers: By node id.
+        brokers: By node id; with `bootstrap_controllers`, the controllers.
         authorized_operations: What the client may do with the cluster; None if not requested.
         throttle_time_ms: How long the broker throttles the client for the request.
     """
@@ -86,17 +91,19 @@ async def describe_cluster(
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=include_authorized_operations,
         include_fenced_brokers=include_fenced_brokers,
+        endpoint_type=CONTROLLERS if dispatcher.at_controllers else BROKERS,
     )
+    oldest = ENDPOINT_TYPE_FROM if dispatcher.at_controllers else 0
     try:
         told = await dispatcher.ask(
             request,
             ANY,
             deadline,
-            oldest=_FENCED_FROM if include_fenced_brokers else 0,
+            oldest=_FENCED_FROM if include_fenced_brokers else oldest,
             feature="Describing fenced brokers (include_fenced_brokers)",
         )
     except UnsupportedVersionError:
-        if include_fenced_brokers:
+        if include_fenced_brokers or dispatcher.at_controllers:
             raise
         return await _by_metadata(dispatcher, deadline, include_authorized_operations)
     return ClusterDescription(

@@ -27,13 +27,22 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from aiokafka_lite._arguments import milliseconds
+from aiokafka_lite.admin.core.controller_cluster import ControllerCluster
 from aiokafka_lite.admin.core.outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.core.whereabouts import find_coordinators, find_leaders
 from aiokafka_lite.cluster.broker import PerVersion, Purpose
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.cluster.retry import CoordinatorOf, Route, ToNode, call, raise_error_code
+from aiokafka_lite.cluster.retry import (
+    ANY,
+    CONTROLLER,
+    CoordinatorOf,
+    Route,
+    ToNode,
+    call,
+    raise_error_code,
+)
 from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaError,
@@ -41,7 +50,7 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT
-from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.protocol.registry import ApiKey, listeners
 from aiokafka_lite.protocol.versions import RELEASES
 from aiokafka_lite.structs import TopicPartition
 
@@ -69,6 +78,7 @@ class Dispatcher:
         call_timeout: float,
     ) -> None:
         self.cluster = cluster
+        self.at_controllers = isinstance(cluster, ControllerCluster)
         self._loop = loop
         self._request_timeout = request_timeout
         self._call_timeout = call_timeout
@@ -128,7 +138,12 @@ class Dispatcher:
             KafkaTimeoutError: The deadline passed.
             KafkaError: The error is not retriable.
         """
-        kind = request.request_class if isinstance(request, PerVersion) else type(request)
+        kind = _request_class(
+            request.request_class if isinstance(request, PerVersion) else type(request)
+        )
+        self._check_listener(kind)
+        if self.at_controllers and route is ANY:
+            route = CONTROLLER  # only the active one answers for the others
         built = False
 
         def build(version: int) -> RequestOf[ResponseT]:
@@ -139,7 +154,7 @@ class Dispatcher:
         try:
             return await call(
                 self.cluster,
-                PerVersion(_request_class(kind), build),
+                PerVersion(kind, build),
                 route,
                 deadline,
                 check=check,
@@ -150,7 +165,7 @@ class Dispatcher:
         except UnsupportedVersionError as error:
             if built:
                 raise
-            raise _too_old(_request_class(kind), oldest, feature, error) from error
+            raise _too_old(kind, oldest, feature, error) from error
 
     async def settle(
         self,
@@ -299,7 +314,7 @@ class Dispatcher:
                 node_id, partitions, outcomes, request_class, build, read, oldest, latest, feature
             )
 
-        return await self._scatter(outcomes, place, send, deadline, request_class.name)
+        return await self._scatter(outcomes, place, send, deadline, request_class)
 
     async def settle_on_coordinators(
         self,
@@ -348,11 +363,17 @@ class Dispatcher:
                     if error is not None:
                         CoordinatorOf(key, kind).is_stale(self.cluster, error)  # forgets it
 
-        return await self._scatter(
-            outcomes, place, send, deadline, request_class.name, at_most=at_most
-        )
+        return await self._scatter(outcomes, place, send, deadline, request_class, at_most=at_most)
 
     # Inside
+
+    def _check_listener(self, kind: type[Request]) -> None:
+        """Refuse a request that controllers do not take, if they are all that is known."""
+        if self.at_controllers and "controller" not in listeners(kind.api_key):
+            raise UnsupportedVersionError(
+                f"KRaft controllers do not take {kind.name} requests: make an admin client with "
+                "bootstrap_servers in place of bootstrap_controllers"
+            )
 
     async def _settle_part(
         self,
@@ -403,11 +424,13 @@ class Dispatcher:
         place: Callable[[list[K]], Awaitable[Mapping[int, list[K]]]],
         send: Callable[[int, list[K]], Awaitable[None]],
         deadline: float,
-        name: str,
+        request_class: type[Request],
         *,
         at_most: int | None = None,
     ) -> Results[K, V]:
         """Find the brokers of the items, send each its own, and begin again with what failed."""
+        self._check_listener(request_class)
+        name = request_class.name
 
         async def round_of(items: list[K], failures: int) -> None:
             await asyncio.sleep(self.cluster.retry_backoff.delay(failures))
