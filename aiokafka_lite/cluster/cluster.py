@@ -425,7 +425,9 @@ class Cluster:
         if self.closed:
             raise closed_error()
         if not self._started:
-            raise IllegalStateError("The connection to the cluster has not been started")
+            raise IllegalStateError(
+                "The connection to the cluster is not started: call `start()` first"
+            )
 
     def _on_lost(self, broker: Broker, error: BaseException) -> None:
         """A connection was lost: the broker may be down and its partitions may have moved."""

@@ -19,7 +19,7 @@ Loop = asyncio.AbstractEventLoop
 
 SEND_THREADSAFE = r"belongs to another event loop: call send_threadsafe\(\) from there"
 RUN_THERE = r"belongs to another event loop.*run_coroutine_threadsafe\(\)"
-CLOSED = r"event loop of .* is closed: make a new one"
+CLOSED = r"event loop of .* is closed: create a new one"
 
 ORDERS = TopicPartition("orders", 0)
 

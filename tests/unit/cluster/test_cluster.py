@@ -108,7 +108,7 @@ class TestStart:
             with pytest.raises(KafkaConnectionError, match=f"127.0.0.1:{dead_address[1]}"):
                 await cluster.start()
             assert not cluster.started
-            with pytest.raises(IllegalStateError, match="not been started"):
+            with pytest.raises(IllegalStateError, match="not started"):
                 cluster.check_open()
 
     async def test_start_again_after_a_failure(self, tiny_kafka, cluster_of, soon):
@@ -138,7 +138,7 @@ class TestStart:
         waiting = asyncio.create_task(cluster.refresh(soon()))
         await asyncio.sleep(0)
         cluster.reset()
-        with pytest.raises(IllegalStateError, match="not been started"):
+        with pytest.raises(IllegalStateError, match="not started"):
             await waiting
         await until(lambda: kafka.brokers[1].open_connections == 0)
         assert not cluster.metadata.brokers
@@ -634,7 +634,7 @@ class TestTelling:
 class TestClose:
     async def test_close_before_the_start(self, tiny_kafka, cluster_of, soon):
         cluster = cluster_of(await tiny_kafka())
-        with pytest.raises(IllegalStateError, match="not been started"):
+        with pytest.raises(IllegalStateError, match="not started"):
             await cluster.refresh(soon())
         await cluster.close(soon())
         with pytest.raises(IllegalStateError):

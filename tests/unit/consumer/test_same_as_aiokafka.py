@@ -15,8 +15,8 @@ from aiokafka_lite import abc, structs
 
 aiokafka: Any = pytest.importorskip("aiokafka", reason="the interop extra is not installed")
 
-OURS = {"batches", "enforce_rebalance", "group_metadata", "metrics", "partition_metrics"}
-"""Methods of the consumer that aiokafka has not: each is in the docs as ours."""
+OURS = {"batches", "client", "enforce_rebalance", "group_metadata", "metrics", "partition_metrics"}
+"""Methods and properties of the consumer that are not in aiokafka; the docs mark each."""
 
 OUR_ARGUMENTS = {
     "allow_auto_create_topics",

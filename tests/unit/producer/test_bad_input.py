@@ -114,7 +114,7 @@ async def test_arguments_of_send(make_producer: Make) -> None:
         ({"headers": [("\ud800", b"")]}, IllegalArgumentError, "header's name cannot be encoded"),
         ({"topic": 5}, TypeError, "`topic` should be a str, not 5"),
         ({"topic": "\ud800"}, InvalidTopicError, "`topic` cannot be encoded"),
-        ({"topic": "y" * 70000}, InvalidTopicError, "`topic` has 70000 bytes"),
+        ({"topic": "y" * 70000}, InvalidTopicError, "`topic` is 70000 bytes long"),
     ]
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster)
