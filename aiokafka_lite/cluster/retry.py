@@ -4,6 +4,9 @@
 after a backoff until the deadline while the error is retriable. The error classes alone define
 which errors are retriable and which mean that the metadata is stale.
 
+`Attempts` is the same without the loop, for callers that decide between the attempts: they connect,
+send, and report what failed.
+
 A route finds the broker of a request, and knows what to forget when an error shows it was wrong:
 
 - `ANY`: any broker, the least loaded one;
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,6 +45,7 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
     for_code,
 )
+from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
 from aiokafka_lite.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -254,38 +258,125 @@ async def call(
 
     Cancellation: stops the wait; a sent request may still be carried out.
     """
-    last: KafkaError | None = None
-    failures = 0
-    newer_than = -1
+    attempts = Attempts(cluster, route, deadline, _name(request))
     try:
         async with asyncio.timeout_at(deadline):
             while True:
                 try:
                     async with asyncio.timeout(patience):
-                        broker = await route.find(cluster, newer_than, deadline)
+                        broker = await attempts.find()
                         response = await broker.request(
                             request, purpose, latest=latest, oldest=oldest, timeout=timeout
                         )
                     check(response)
                     return response
                 except TimeoutError:
-                    last = KafkaTimeoutError(f"no answer in {patience:g} s")
+                    attempts.fail(KafkaTimeoutError(f"no answer in {patience:g} s"))
                 except KafkaError as error:
-                    cluster.check_open()
-                    if not error.retriable:
-                        raise
-                    last = error
-                if route.is_stale(cluster, last):
-                    newer_than = cluster.request_update()
-                failures += 1
-                pause = cluster.retry_backoff.delay(failures)
-                log.debug(
-                    "%s: retrying %s in %.3f s: %s", cluster.client_id, _name(request), pause, last
-                )
-                await asyncio.sleep(pause)
+                    attempts.fail(error)
+                await attempts.pause()
     except TimeoutError:
-        why = f": {last}" if last else ""
-        raise KafkaTimeoutError(f"{_name(request)} timed out{why}") from last
+        raise attempts.timed_out() from attempts.last_error
+
+
+class Attempts:
+    """The attempts of one request: where the next one goes, the pause before it, the deadline.
+
+    Args:
+        cluster: The cluster.
+        route: Where the request goes.
+        deadline: Loop time after which no attempt starts or continues.
+        name: The request's name, for errors and logs.
+
+    Attributes:
+        last_error: The error of the last failed attempt.
+    """
+
+    def __init__(self, cluster: Cluster, route: Route, deadline: float, name: str) -> None:
+        self.last_error: KafkaError | None = None
+        self._cluster = cluster
+        self._route = route
+        self._deadline = deadline
+        self._name = name
+        self._failures = 0
+        self._newer_than = -1  # the metadata version that an error showed to be stale
+        self._pause_due = False
+
+    async def connect(self, purpose: Purpose) -> Connection:
+        """Connect to the broker of the next attempt; after a failure, pause first.
+
+        Raises:
+            KafkaTimeoutError: The deadline passed; its cause is the last error, if there was one.
+            KafkaError: The error is not retriable.
+
+        Cancellation: safe.
+        """
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                while True:
+                    await self.pause()
+                    try:
+                        return await (await self.find()).connection(purpose)
+                    except KafkaError as error:
+                        self.fail(error)
+        except TimeoutError:
+            raise self.timed_out() from self.last_error
+
+    async def response(self, answer: Awaitable[ResponseT]) -> ResponseT | None:
+        """Await the response to a request that was sent; None if the attempt failed.
+
+        Raises:
+            KafkaTimeoutError: The deadline passed; its cause is the last error, if there was one.
+            KafkaError: The error is not retriable.
+
+        Cancellation: drops the response, not the request.
+        """
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                return await answer
+        except TimeoutError:
+            raise self.timed_out() from self.last_error
+        except KafkaError as error:
+            self.fail(error)
+            return None
+
+    def fail(self, error: KafkaError) -> None:
+        """An attempt failed; a pause is due before the next one.
+
+        Raises:
+            KafkaError: The error, if it is not retriable.
+            IllegalStateError: The cluster is closed.
+        """
+        self._cluster.check_open()
+        if not error.retriable:
+            raise error
+        self.last_error = error
+        self._failures += 1
+        self._pause_due = True
+        if self._route.is_stale(self._cluster, error):
+            self._newer_than = self._cluster.request_update()
+
+    async def find(self) -> Broker:
+        """The broker of the next attempt.
+
+        Raises:
+            KafkaError: No broker is known; retriable if one may become known.
+        """
+        return await self._route.find(self._cluster, self._newer_than, self._deadline)
+
+    async def pause(self) -> None:
+        """Wait for the backoff after a failure, if one is due."""
+        if self._pause_due:
+            self._pause_due = False
+            pause = self._cluster.retry_backoff.delay(self._failures)
+            client_id, error = self._cluster.client_id, self.last_error
+            log.debug("%s: retrying %s in %.3f s: %s", client_id, self._name, pause, error)
+            await asyncio.sleep(pause)
+
+    def timed_out(self) -> KafkaTimeoutError:
+        """The error for a deadline that passed."""
+        why = f": {self.last_error}" if self.last_error else ""
+        return KafkaTimeoutError(f"{self._name} timed out{why}")
 
 
 def _name(request: RequestOf[ResponseT] | PerVersion[ResponseT]) -> str:

@@ -142,7 +142,7 @@ class Commits:
                 progress, as its cause says. Another member may own the partitions.
             FencedInstanceIdError: Another process uses the same `group_instance_id`.
             KafkaTimeoutError: The commit was not completed by the deadline.
-            KafkaError: The coordinator returned another error; see `OffsetStore.commit`.
+            KafkaError: The coordinator returned another error; see `CommitCall.attempt`.
 
         Cancellation: stops the wait; the commit may still take place.
         """
@@ -169,7 +169,7 @@ class Commits:
         them again.
 
         Raises:
-            KafkaError: As for `OffsetStore.fetch`.
+            KafkaError: As for `FetchCall.attempt`.
 
         Cancellation: safe.
         """

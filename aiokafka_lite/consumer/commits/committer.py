@@ -33,7 +33,6 @@ from aiokafka_lite.errors import (
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
-from aiokafka_lite.group.consumer.machine import ConsumerMembership
 from aiokafka_lite.group.membership import CommitIdentity, Membership
 from aiokafka_lite.group.offsets.store import Committed, OffsetStore
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
@@ -240,18 +239,12 @@ class Committer:
         self, partitions: Collection[TopicPartition], deadline: float
     ) -> dict[TopicPartition, Committed]:
         """Return the group's committed offsets; see `Commits.committed`."""
-        while True:
-            sent: CommitIdentity | None = None
-
-            def identity() -> CommitIdentity | None:
-                nonlocal sent
-                sent = self._modern_identity()
-                return sent
-
+        fetch = self._store.begin_fetch(partitions, require_stable=True, deadline=deadline)
+        while not fetch.done:
+            connection = await fetch.connect()
+            sent = self._fetch_identity()
             try:
-                return await self._store.fetch(
-                    partitions, require_stable=True, identity=identity, deadline=deadline
-                )
+                await fetch.attempt(connection, sent)
             except _OUT_OF_GROUP as error:
                 if sent is None:
                     raise
@@ -259,6 +252,7 @@ class Committer:
                 await self._until_heard(sent, reported_at, deadline)
                 if self._loop.time() >= deadline:
                     raise
+        return fetch.found
 
     async def _send(
         self,
@@ -267,21 +261,17 @@ class Committer:
         deadline: float,
         missing_topics_may_come: bool,
     ) -> None:
-        while True:
-            sent: CommitIdentity | None = None
-
-            def identity() -> CommitIdentity | None:
-                nonlocal sent
-                sent = self._identity()
-                if sent is not None and not self._still_owns(owned):
-                    raise _rebalanced() from RebalanceInProgressError(self._store.group_id)
-                return sent
-
+        commit = self._store.begin_commit(
+            offsets, deadline, missing_topics_may_come=missing_topics_may_come
+        )
+        while not commit.done:
+            connection = await commit.connect()
+            # Nothing is awaited between this check and the request, so it holds when that is sent.
+            sent = self._identity()
+            if sent is not None and not self._still_owns(owned):
+                raise _rebalanced() from RebalanceInProgressError(self._store.group_id)
             try:
-                await self._store.commit(
-                    offsets, identity, deadline, missing_topics_may_come=missing_topics_may_come
-                )
-                return
+                await commit.attempt(connection, sent)
             except BrokerResponseError as error:
                 reported_at = self._report(error, sent)
                 if not isinstance(error, _OUT_OF_GROUP):
@@ -340,9 +330,9 @@ class Committer:
             raise CommitFailedError()
         return identity
 
-    def _modern_identity(self) -> CommitIdentity | None:
+    def _fetch_identity(self) -> CommitIdentity | None:
         """Return the identity to read offsets with; None with the classic protocol."""
-        if self._driver is None or not isinstance(self._driver.membership, ConsumerMembership):
+        if self._driver is None or not self._driver.membership.broker_assigns:
             return None
         return self._driver.membership.commit_identity()
 

@@ -4,10 +4,19 @@ Consumers use it to commit and resume, as members of the group or from outside; 
 uses it to read all committed offsets of a group. It tracks no membership and no position: the
 caller passes the identity to commit with.
 
+A `CommitCall` or `FetchCall` is made attempt by attempt, and its caller owns the loop:
+
+    while not call.done:
+        connection = await call.connect()
+        identity = ...  # check it here: nothing is awaited before the request is sent
+        await call.attempt(connection, identity)
+
 Non-obvious:
 
 - Retriable errors are retried until the deadline, only for the partitions that are not completed.
   Java treats some of its own retriable codes as unexpected and gives up; here all are retried.
+- `attempt` sends its request before it suspends. So an identity and an assignment that the caller
+  checks after `connect` still hold when the request is sent.
 - A commit takes topic ids from the metadata once, when it begins. If a topic is recreated
   meanwhile, the offsets of the old one are not committed for the new one.
 - Commits use a separate connection: behind a JoinGroup, a commit would wait for the whole
@@ -16,13 +25,13 @@ Non-obvious:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import TypeAlias
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 
-from aiokafka_lite.cluster.broker import PerVersion, Purpose
+from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.cluster.retry import CoordinatorOf, call
+from aiokafka_lite.cluster.retry import Attempts, CoordinatorOf
 from aiokafka_lite.errors import (
     GroupAuthorizationFailedError,
     KafkaError,
@@ -47,15 +56,12 @@ from aiokafka_lite.group.offsets.messages import (
     fetch_request,
     read_fetch,
 )
+from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.protocol.messages.offset_commit import OffsetCommitRequest
-from aiokafka_lite.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from aiokafka_lite.protocol.messages.offset_fetch import OffsetFetchRequest
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["Committed", "Identity", "OffsetStore"]
-
-Identity: TypeAlias = CommitIdentity | Callable[[], CommitIdentity | None] | None
-"""The identity to commit with: a member, a function that returns it for each attempt (and may raise
-a KafkaError), or None if the caller is not a member."""
+__all__ = ["CommitCall", "Committed", "FetchCall", "OffsetStore"]
 
 
 class OffsetStore:
@@ -74,230 +80,134 @@ class OffsetStore:
         self.group_id = group_id
         self.client_id = cluster.client_id
         self._cluster = cluster
-        self._route = CoordinatorOf(group_id)
 
-    async def commit(
+    def begin_commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        identity: Identity,
         deadline: float,
         *,
         missing_topics_may_come: bool = True,
-    ) -> None:
-        """Commit offsets, with retries of retriable errors.
+    ) -> CommitCall:
+        """Begin a commit.
 
         Args:
-            offsets: The offsets; if empty, no request is sent.
-            identity: The member that commits; None: the application assigned the partitions
-                manually, which the coordinator accepts if the group has no members.
+            offsets: The offsets; if empty, the call is done already.
             deadline: Loop time after which nothing is retried.
             missing_topics_may_come: True if a topic or partition that the coordinator does not know
                 may be new to it; False if it must have been deleted.
-
-        Raises:
-            KafkaTimeoutError: The deadline passed; its cause is the last error. Some partitions may
-                be committed.
-            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Access is denied; the
-                latter names the topics.
-            RebalanceInProgressError, IllegalGenerationError, UnknownMemberIdError,
-            FencedInstanceIdError, StaleMemberEpochError: The identity is not valid now.
-            OffsetMetadataTooLargeError, InvalidCommitOffsetSizeError: Metadata is too large.
-            UnknownTopicIdError: A topic was deleted and recreated under its name.
-            KafkaError: Any other lasting error. Partitions without an error are still committed.
-
-        Cancellation: stops the wait; a sent request may still be carried out.
         """
-        pending = dict(offsets)
-        if not pending:
-            return
-        names = {tp.topic for tp in pending}
-        ids = TopicIds.of(self._cluster.metadata, names)
-        lasting: KafkaError | None = None
-
-        def build(version: int) -> CommitQuestion:
-            member = identity() if callable(identity) else identity
-            return CommitQuestion(self.group_id, pending, member, ids)
-
-        def check(response: CommitAnswer) -> None:
-            nonlocal lasting
-            if response.stored and pending.keys() <= response.all_stored(ids):
-                pending.clear()
-                return
-            failed: dict[TopicPartition, KafkaError] = {}
-            for tp, code in response.codes(ids):
-                if code and tp in pending:
-                    failed[tp] = for_code(code)(f"{tp} of group {self.group_id}")
-                else:
-                    pending.pop(tp, None)
-            untold = [tp for tp in pending if tp not in failed]
-            if untold:
-                lasting = self._left_out(untold[0])
-                return
-            passing, lasting = self._sort(failed, ids, missing_topics_may_come)
-            if passing is not None and lasting is None:
-                raise passing
-
-        await call(
-            self._cluster,
-            PerVersion(OffsetCommitRequest, build),
-            self._route,
-            deadline,
-            check=check,
-            purpose=Purpose.COMMIT,
-            latest=None if ids.cover(names) else COMMIT_NAMES_UNTIL,
-            oldest=OLDEST,
-        )
-        if lasting is not None:
-            raise lasting
+        return CommitCall(self._cluster, self.group_id, offsets, deadline, missing_topics_may_come)
 
     async def fetch(
         self,
         partitions: Collection[TopicPartition] | None,
         *,
         require_stable: bool,
-        identity: Identity = None,
         deadline: float,
     ) -> dict[TopicPartition, Committed]:
-        """Fetch the group's committed offsets.
-
-        Args:
-            partitions: Partitions to fetch; None: all that have a committed offset.
-            require_stable: Wait for open transactions that may change an offset. Brokers before
-                2.5 do not support this.
-            identity: The member of a KIP-848 group that asks, which is rejected if its epoch is
-                stale; None: not a member, never rejected as stale.
-            deadline: Loop time after which nothing is retried.
+        """Fetch the group's committed offsets, not as a member; see `begin_fetch`.
 
         Returns:
             By partition; omits partitions without a committed offset and those that do not exist.
 
         Raises:
-            KafkaTimeoutError: The deadline passed; its cause is the last error.
-            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Access is denied; the
-                latter names the topics.
-            StaleMemberEpochError, UnknownMemberIdError: The identity is not valid now.
-            UnsupportedVersionError: Brokers before 0.10.2 cannot return all partitions.
-            KafkaError: Any other lasting error.
+            KafkaError: As for `FetchCall.attempt`.
 
         Cancellation: safe.
         """
-        if partitions is None:
-            return await self._fetch(None, TopicIds({}), require_stable, identity, deadline)
-        pending = dict.fromkeys(partitions)
-        ids = TopicIds.of(self._cluster.metadata, {tp.topic for tp in pending})
-        found: dict[TopicPartition, Committed] = {}
-        while pending:
-            told = await self._fetch(pending, ids, require_stable, identity, deadline)
-            found.update(told)
-            # The coordinator does not know the ids of the remaining topics: ask by name.
-            ids = TopicIds({})
-        return found
+        call = self.begin_fetch(partitions, require_stable=require_stable, deadline=deadline)
+        await call.complete()
+        return call.found
 
-    async def _fetch(
+    def begin_fetch(
         self,
-        pending: dict[TopicPartition, None] | None,
-        ids: TopicIds,
+        partitions: Collection[TopicPartition] | None,
+        *,
         require_stable: bool,
-        identity: Identity,
         deadline: float,
-    ) -> dict[TopicPartition, Committed]:
-        """Send one request; removes answered partitions from `pending`."""
-        found: dict[TopicPartition, Committed] = {}
-        lasting: KafkaError | None = None
-        by_id = pending is not None and ids.cover({tp.topic for tp in pending})
-        spoken = OLDEST
+    ) -> FetchCall:
+        """Begin a fetch of the group's committed offsets.
 
-        def build(version: int) -> OffsetFetchRequest:
-            nonlocal spoken
-            spoken = version
-            member = identity() if callable(identity) else identity
-            asked = {self.group_id: GroupQuestion(pending, member)}
-            return fetch_request(asked, ids, version, require_stable=require_stable)
-
-        def check(response: OffsetFetchResponse) -> None:
-            nonlocal lasting
-            told = read_fetch(response, spoken, [self.group_id], ids).get(self.group_id)
-            if told is None:
-                raise KafkaProtocolError(
-                    f"the coordinator's response leaves out group {self.group_id}"
-                )
-            if told.error_code:
-                raise self._noted(for_code(told.error_code)(self.group_id))
-            passing, lasting = self._take(told, pending, found, by_id)
-            if passing is not None and lasting is None:
-                raise passing
-
-        await call(
-            self._cluster,
-            PerVersion(OffsetFetchRequest, build),
-            self._route,
-            deadline,
-            check=check,
-            purpose=Purpose.COMMIT,
-            latest=None if by_id else FETCH_NAMES_UNTIL,
-            oldest=FETCH_ALL_FROM if pending is None else OLDEST,
-        )
-        if lasting is not None:
-            raise lasting
-        return found
-
-    def _take(
-        self,
-        told: GroupAnswer,
-        pending: dict[TopicPartition, None] | None,
-        found: dict[TopicPartition, Committed],
-        by_id: bool,
-    ) -> tuple[KafkaError | None, KafkaError | None]:
-        """Record a response; partitions with an unknown topic id stay pending.
-
-        Returns:
-            The retriable and the lasting error to continue with, if any.
+        Args:
+            partitions: Partitions to fetch; None: all that have a committed offset.
+            require_stable: Wait for open transactions that may change an offset. Brokers before
+                2.5 do not support this.
+            deadline: Loop time after which nothing is retried.
         """
-        failed: dict[TopicPartition, KafkaError] = {}
-        untold = set(pending or ())
-        for tp, answer in told.partitions.items():
-            if pending is not None and tp not in pending:
-                continue
-            untold.discard(tp)
-            if isinstance(answer, int):
-                error = for_code(answer)(f"{tp} of group {self.group_id}")
-                if isinstance(error, UnknownTopicIdError) and by_id:
-                    self._cluster.request_update()
-                    continue
-                # Old brokers also return it for partitions without a committed offset.
-                if not isinstance(error, UnknownTopicOrPartitionError):
-                    failed[tp] = error
-                    continue
-            elif answer is not None:
-                found[tp] = answer
-            if pending is not None:
-                del pending[tp]
-        if untold:
-            return None, self._left_out(min(untold))
-        return self._sort(failed, TopicIds({}), True)
+        return FetchCall(self._cluster, self.group_id, partitions, require_stable, deadline)
+
+
+class _Call(ABC):
+    """A request for a group's offsets, made attempt by attempt.
+
+    Args:
+        cluster: The group's cluster.
+        group_id: The group's name.
+        deadline: Loop time after which nothing is retried.
+        name: The request's name.
+
+    Attributes:
+        done: True once an attempt has completed the call.
+    """
+
+    def __init__(self, cluster: Cluster, group_id: str, deadline: float, name: str) -> None:
+        self.done = False
+        self._cluster = cluster
+        self._group_id = group_id
+        self._attempts = Attempts(cluster, CoordinatorOf(group_id), deadline, name)
+
+    async def connect(self) -> Connection:
+        """Connect to the coordinator; after a failed attempt, pause first.
+
+        Raises:
+            KafkaTimeoutError: The deadline passed; its cause is the last error.
+            KafkaError: The coordinator cannot be found, and a retry cannot help.
+
+        Cancellation: safe.
+        """
+        return await self._attempts.connect(Purpose.COMMIT)
+
+    @abstractmethod
+    async def attempt(self, connection: Connection, identity: CommitIdentity | None) -> None:
+        """Send one request, before this suspends. It sets `done`, unless the error is retriable."""
+
+    async def complete(self, identity: CommitIdentity | None = None) -> None:
+        """Make attempts until one completes the call, all with the same identity.
+
+        Raises:
+            KafkaError: As for `connect` and `attempt`.
+        """
+        while not self.done:
+            await self.attempt(await self.connect(), identity)
 
     def _sort(
         self,
         failed: Mapping[TopicPartition, KafkaError],
         ids: TopicIds,
         missing_topics_may_come: bool,
-    ) -> tuple[KafkaError | None, KafkaError | None]:
-        """The first retriable and the first lasting error of the partitions."""
-        passing: KafkaError | None = None
+    ) -> KafkaError | None:
+        """Return the first retriable error of the partitions, if no error is lasting.
+
+        Raises:
+            KafkaError: The first lasting error.
+        """
+        retriable: KafkaError | None = None
         lasting: KafkaError | None = None
         refused: set[str] = set()
         for tp, error in failed.items():
             if isinstance(error, TopicAuthorizationFailedError):
                 refused.add(tp.topic)
             elif self._may_pass(tp.topic, error, ids, missing_topics_may_come):
-                passing = passing or self._noted(error)
+                retriable = retriable or self._noted(error)
             elif isinstance(error, GroupAuthorizationFailedError):
-                lasting = lasting or GroupAuthorizationFailedError(self.group_id)
+                lasting = lasting or GroupAuthorizationFailedError(self._group_id)
             else:
                 lasting = lasting or error
         if refused:
             lasting = lasting or TopicAuthorizationFailedError(*sorted(refused))
-        return passing, lasting
+        if lasting is not None:
+            raise lasting
+        return retriable
 
     def _may_pass(
         self, topic: str, error: KafkaError, ids: TopicIds, missing_topics_may_come: bool
@@ -314,11 +224,197 @@ class OffsetStore:
         return error.retriable
 
     def _left_out(self, tp: TopicPartition) -> KafkaProtocolError:
-        where = f"{tp.topic}-{tp.partition} in group {self.group_id}"
+        where = f"{tp.topic}-{tp.partition} in group {self._group_id}"
         return KafkaProtocolError(f"the coordinator's response leaves out {where}")
 
     def _noted(self, error: KafkaError) -> KafkaError:
         """Return the error; forgets a coordinator that timed out, as Java does."""
         if isinstance(error, RequestTimedOutError):
-            self._cluster.coordinators.forget(CoordinatorKind.GROUP, self.group_id)
+            self._cluster.coordinators.forget(CoordinatorKind.GROUP, self._group_id)
         return error
+
+
+class CommitCall(_Call):
+    """One commit of offsets.
+
+    Args:
+        cluster, group_id, deadline: As for `_Call`.
+        offsets, missing_topics_may_come: As for `OffsetStore.begin_commit`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        deadline: float,
+        missing_topics_may_come: bool,
+    ) -> None:
+        super().__init__(cluster, group_id, deadline, OffsetCommitRequest.name)
+        self.done = not offsets
+        self._pending = dict(offsets)
+        self._missing_topics_may_come = missing_topics_may_come
+        names = {tp.topic for tp in offsets}
+        self._ids = TopicIds.of(cluster.metadata, names)
+        self._latest = None if self._ids.cover(names) else COMMIT_NAMES_UNTIL
+
+    async def attempt(self, connection: Connection, identity: CommitIdentity | None) -> None:
+        """Commit the offsets that are not committed yet: one request, sent before this suspends.
+
+        After a retriable error, the call is not done.
+
+        Args:
+            connection: As `connect` returned it.
+            identity: The member that commits; None: the application assigned the partitions
+                manually, which the coordinator accepts if the group has no members.
+
+        Raises:
+            KafkaTimeoutError: The deadline passed; its cause is the last error. Some partitions may
+                be committed.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Access is denied; the
+                latter names the topics.
+            RebalanceInProgressError, IllegalGenerationError, UnknownMemberIdError,
+            FencedInstanceIdError, StaleMemberEpochError: The identity is not valid now. The next
+                attempt may use another one.
+            OffsetMetadataTooLargeError, InvalidCommitOffsetSizeError: Metadata is too large.
+            UnknownTopicIdError: A topic was deleted and recreated under its name.
+            KafkaError: Any other lasting error. Partitions without an error are still committed.
+
+        Cancellation: stops the wait; a sent request may still be carried out.
+        """
+        question = CommitQuestion(self._group_id, self._pending, identity, self._ids)
+        version = connection.version_of(OffsetCommitRequest, self._latest, OLDEST)
+        response = await self._attempts.response(connection.send(question, version))
+        if response is not None:
+            self._on_response(response)
+
+    def _on_response(self, response: CommitAnswer) -> None:
+        pending = self._pending
+        if response.stored and pending.keys() <= response.all_stored(self._ids):
+            self.done = True
+            return
+        failed: dict[TopicPartition, KafkaError] = {}
+        for tp, code in response.codes(self._ids):
+            if code and tp in pending:
+                failed[tp] = for_code(code)(f"{tp} of group {self._group_id}")
+            else:
+                pending.pop(tp, None)
+        left_out = [tp for tp in pending if tp not in failed]
+        if left_out:
+            raise self._left_out(left_out[0])
+        error = self._sort(failed, self._ids, self._missing_topics_may_come)
+        if error is not None:
+            self._attempts.fail(error)
+        self.done = error is None
+
+
+class FetchCall(_Call):
+    """One fetch of committed offsets.
+
+    Args:
+        cluster, group_id, deadline: As for `_Call`.
+        partitions, require_stable: As for `OffsetStore.begin_fetch`.
+
+    Attributes:
+        found: The offsets by partition, without partitions that have none or do not exist; complete
+            once the call is done.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group_id: str,
+        partitions: Collection[TopicPartition] | None,
+        require_stable: bool,
+        deadline: float,
+    ) -> None:
+        super().__init__(cluster, group_id, deadline, OffsetFetchRequest.name)
+        self.found: dict[TopicPartition, Committed] = {}
+        self._require_stable = require_stable
+        self._pending = None if partitions is None else dict.fromkeys(partitions)
+        self.done = partitions is not None and not self._pending
+        self._ids = TopicIds({})
+        if partitions is not None:
+            self._ids = TopicIds.of(cluster.metadata, {tp.topic for tp in partitions})
+
+    async def attempt(self, connection: Connection, identity: CommitIdentity | None) -> None:
+        """Fetch the offsets that are not known yet: one request, sent before this suspends.
+
+        After a retriable error, or if the coordinator does not know a topic id, the call is not
+        done.
+
+        Args:
+            connection: As `connect` returned it.
+            identity: The member of a KIP-848 group that asks, which is rejected if its epoch is
+                stale; None: not a member, never rejected as stale.
+
+        Raises:
+            KafkaTimeoutError: The deadline passed; its cause is the last error.
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: Access is denied; the
+                latter names the topics.
+            StaleMemberEpochError, UnknownMemberIdError: The identity is not valid now. The next
+                attempt may use another one.
+            UnsupportedVersionError: Brokers before 0.10.2 cannot return all partitions.
+            KafkaError: Any other lasting error.
+
+        Cancellation: safe.
+        """
+        pending = self._pending
+        by_id = pending is not None and self._ids.cover({tp.topic for tp in pending})
+        version = connection.version_of(
+            OffsetFetchRequest,
+            None if by_id else FETCH_NAMES_UNTIL,
+            FETCH_ALL_FROM if pending is None else OLDEST,
+        )
+        asked = {self._group_id: GroupQuestion(pending, identity)}
+        request = fetch_request(asked, self._ids, version, require_stable=self._require_stable)
+        response = await self._attempts.response(connection.send(request, version))
+        if response is None:
+            return
+        result = read_fetch(response, version, [self._group_id], self._ids).get(self._group_id)
+        if result is None:
+            raise KafkaProtocolError(
+                f"the coordinator's response leaves out group {self._group_id}"
+            )
+        error = self._on_result(result, by_id)
+        if error is not None:
+            self._attempts.fail(error)
+            return
+        # The coordinator does not know the ids of the remaining topics: ask by name.
+        self._ids = TopicIds({})
+        self.done = not pending
+
+    def _on_result(self, result: GroupAnswer, by_id: bool) -> KafkaError | None:
+        """Record a result; partitions with an unknown topic id stay pending.
+
+        Returns:
+            The error to retry, if there is one; or that of the group, retriable or not.
+
+        Raises:
+            KafkaError: A lasting error of a partition.
+        """
+        if result.error_code:
+            return self._noted(for_code(result.error_code)(self._group_id))
+        pending = self._pending
+        failed: dict[TopicPartition, KafkaError] = {}
+        left_out = set(pending or ())
+        for tp, answer in result.partitions.items():
+            if pending is not None and tp not in pending:
+                continue
+            left_out.discard(tp)
+            if isinstance(answer, int):
+                error = for_code(answer)(f"{tp} of group {self._group_id}")
+                if isinstance(error, UnknownTopicIdError) and by_id:
+                    self._cluster.request_update()
+                    continue
+                # Old brokers also return it for partitions without a committed offset.
+                if not isinstance(error, UnknownTopicOrPartitionError):
+                    failed[tp] = error
+                    continue
+            elif answer is not None:
+                self.found[tp] = answer
+            if pending is not None:
+                del pending[tp]
+        if left_out:
+            raise self._left_out(min(left_out))
+        return self._sort(failed, TopicIds({}), True)

@@ -2,7 +2,7 @@
 much committed, nor does it go back, and at the end it is all."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from random import Random
 
 import pytest
@@ -26,15 +26,9 @@ class Dawdling(Store):
         self.fails = 0.2
         self.in_force: dict[TopicPartition, int] = {}
 
-    async def commit(
-        self,
-        offsets: "dict[TopicPartition, OffsetAndMetadata]",  # type: ignore[override]  # read only
-        identity: Callable[[], CommitIdentity | None],
-        deadline: float,
-        *,
-        missing_topics_may_come: bool = True,
+    async def receive(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], who: CommitIdentity | None
     ) -> None:
-        who = identity()
         assert who == ME
         for _ in range(self.random.randrange(4)):
             await asyncio.sleep(0)

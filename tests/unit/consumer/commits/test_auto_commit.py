@@ -1,7 +1,7 @@
 """When a consumer commits and as whom, with a store that says what the test wants."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,6 @@ from aiokafka_lite.errors import (
     UnknownMemberIdError,
     kafka_errors,
 )
-from aiokafka_lite.group.consumer.machine import ConsumerMembership
 from aiokafka_lite.group.membership import CommitIdentity, Counters
 from aiokafka_lite.group.offsets.store import Committed
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
@@ -41,7 +40,8 @@ ME_LATER = CommitIdentity("me", 5, None)
 class Membership:
     """As much of a membership as committing asks; the test says who it is."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, broker_assigns: bool = False) -> None:
+        self.broker_assigns = broker_assigns
         self.identity: CommitIdentity | None = ME
         self.counters = Counters()
         self.rejoin_needed = False
@@ -60,26 +60,6 @@ class Membership:
             self.identity = self.becomes()
 
 
-class Modern(Membership, ConsumerMembership):
-    """The same of KIP-848's kind, as far as `isinstance` sees."""
-
-    counters: Any
-
-    @property
-    def rejoin_needed(self) -> bool:  # type: ignore[override]  # settable in the other base
-        return False
-
-    @rejoin_needed.setter
-    def rejoin_needed(self, value: bool) -> None: ...
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset()
-
-    @assignment.setter
-    def assignment(self, value: frozenset[TopicPartition]) -> None: ...
-
-
 class Store:
     """Notes each attempt, and answers as told: by an error, or when a gate opens."""
 
@@ -92,33 +72,40 @@ class Store:
         self.reads: list[CommitIdentity | None] = []
         self.answers: list[KafkaError | asyncio.Event | None] = []
 
-    async def commit(
+    def begin_commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
-        identity: Callable[[], CommitIdentity | None],
         deadline: float,
         *,
         missing_topics_may_come: bool = True,
+    ) -> "Call":
+        async def attempt(who: CommitIdentity | None) -> None:
+            self.patience.append(missing_topics_may_come)
+            await self.receive(offsets, who)
+
+        return Call(attempt)
+
+    async def receive(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], who: CommitIdentity | None
     ) -> None:
-        who = identity()
+        """One attempt to commit."""
         self.commits.append(({tp: told.offset for tp, told in offsets.items()}, who))
-        self.patience.append(missing_topics_may_come)
-        await self._answer()
+        await self.answer()
 
-    async def fetch(
-        self,
-        partitions: Collection[TopicPartition],
-        *,
-        require_stable: bool,
-        identity: Callable[[], CommitIdentity | None],
-        deadline: float,
-    ) -> dict[TopicPartition, Committed]:
+    def begin_fetch(
+        self, partitions: Collection[TopicPartition], *, require_stable: bool, deadline: float
+    ) -> "Call":
         assert require_stable
-        self.reads.append(identity())
-        await self._answer()
-        return {tp: Committed(7, None, "") for tp in partitions}
 
-    async def _answer(self) -> None:
+        async def attempt(who: CommitIdentity | None) -> None:
+            self.reads.append(who)
+            await self.answer()
+            call.found = {tp: Committed(7, None, "") for tp in partitions}
+
+        call = Call(attempt)
+        return call
+
+    async def answer(self) -> None:
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, asyncio.Event):
             await answer.wait()
@@ -132,6 +119,22 @@ class Store:
     @property
     def identities(self) -> list[CommitIdentity | None]:
         return [identity for _, identity in self.commits]
+
+
+class Call:
+    """One commit or fetch, attempt by attempt."""
+
+    def __init__(self, attempt: Callable[[CommitIdentity | None], Awaitable[None]]) -> None:
+        self.done = False
+        self.found: dict[TopicPartition, Committed] = {}
+        self._attempt = attempt
+
+    async def connect(self) -> None:
+        pass
+
+    async def attempt(self, connection: None, identity: CommitIdentity | None) -> None:
+        await self._attempt(identity)
+        self.done = True
 
 
 @dataclass
@@ -157,7 +160,7 @@ class Rig:
         self.store = Store()
         self.options = Options()
         self.positions = Positions(OffsetReset.EARLIEST, 1000)
-        self.membership: Membership = Modern() if modern else Membership()
+        self.membership = Membership(broker_assigns=modern)
         self.driver = Driver(self.membership)
         self.mistakes: list[BaseException] = []
         self.tasks = TaskOwner("test", lambda name, error: self.mistakes.append(error))

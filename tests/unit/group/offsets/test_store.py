@@ -1,7 +1,7 @@
 """A group's offsets, written to and read from the embedded broker: all versions, every error."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
     GroupAuthorizationFailedError,
     GroupIdNotFound,
+    IllegalGenerationError,
     KafkaProtocolError,
     KafkaTimeoutError,
     OffsetMetadataTooLargeError,
@@ -71,12 +72,15 @@ class Store:
     async def commit(self, *offsets: int, **options: Any) -> None:
         pairs = zip(ORDERS, offsets, strict=False)
         told = {tp: OffsetAndMetadata(offset, "") for tp, offset in pairs}
-        await self.store.commit(told, None, self.soon, **options)
+        await self.store.begin_commit(told, self.soon, **options).complete()
+
+    async def fetch(
+        self, partitions: Collection[TopicPartition] | None, **options: Any
+    ) -> dict[TopicPartition, Committed]:
+        return await self.store.fetch(partitions, **options)
 
     async def offsets(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        found = await self.store.fetch(
-            partitions or ORDERS, require_stable=True, deadline=self.soon
-        )
+        found = await self.fetch(partitions or ORDERS, require_stable=True, deadline=self.soon)
         return {tp: told.offset for tp, told in found.items()}
 
     def versions(self, api: ApiKey) -> list[int]:
@@ -107,8 +111,8 @@ async def test_every_version_of_both(version: int) -> None:
     async for store in opened(api_versions=pinned):
         await store.track()
         told = OffsetAndMetadata(5, "words", 7)
-        await store.store.commit({ORDERS[0]: told}, None, store.soon)
-        found = await store.store.fetch(ORDERS, require_stable=True, deadline=store.soon)
+        await store.store.begin_commit({ORDERS[0]: told}, store.soon).complete()
+        found = await store.fetch(ORDERS, require_stable=True, deadline=store.soon)
         epoch = 7 if version >= 6 else None
         assert found == {ORDERS[0]: Committed(5, epoch, "words")}
         assert store.versions(COMMIT) == store.versions(FETCH) == [version]
@@ -118,7 +122,7 @@ async def test_every_version_of_both(version: int) -> None:
 async def test_all_that_was_committed(version: int) -> None:
     async for store in opened(api_versions={FETCH: (1, version)}):
         await store.commit(5, 6)
-        found = await store.store.fetch(None, require_stable=False, deadline=store.soon)
+        found = await store.fetch(None, require_stable=False, deadline=store.soon)
         assert {tp: told.offset for tp, told in found.items()} == {ORDERS[0]: 5, ORDERS[1]: 6}
         # Ids would have to be translated, of topics that this client may not know.
         assert store.versions(FETCH) == [min(version, 9)]
@@ -127,14 +131,14 @@ async def test_all_that_was_committed(version: int) -> None:
 async def test_old_brokers_cannot_tell_of_all() -> None:
     async for store in opened(api_versions={FETCH: (0, 1)}):
         with pytest.raises(UnsupportedVersionError, match="OffsetFetch"):
-            await store.store.fetch(None, require_stable=True, deadline=store.soon)
+            await store.fetch(None, require_stable=True, deadline=store.soon)
 
 
 async def test_topics_without_a_known_id_go_by_name(store: Store) -> None:
     store.fake.create_topic("other", 1)
     other = TopicPartition("other", 0)
     told = OffsetAndMetadata(3, "")
-    await store.store.commit({ORDERS[0]: told, other: told}, None, store.soon)
+    await store.store.begin_commit({ORDERS[0]: told, other: told}, store.soon).complete()
     assert await store.offsets(ORDERS[0], other) == {ORDERS[0]: 3, other: 3}
     assert store.versions(COMMIT) == store.versions(FETCH) == [9]
 
@@ -143,7 +147,7 @@ async def test_a_member_says_who_it_is(store: Store) -> None:
     member = CommitIdentity("m", 4, "i")
     told = {ORDERS[0]: OffsetAndMetadata(3, "")}
     with pytest.raises(GroupIdNotFound):
-        await store.store.commit(told, member, store.soon)
+        await store.store.begin_commit(told, store.soon).complete(member)
     (request,) = [seen.body for seen in store.fake.requests if seen.api_key == COMMIT]
     assert isinstance(request, OffsetCommitRequest)
     said = (request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
@@ -151,22 +155,49 @@ async def test_a_member_says_who_it_is(store: Store) -> None:
     assert store.versions(COMMIT) == [10]
 
 
-async def test_each_attempt_says_who_it_is_then(store: Store) -> None:
-    asked: list[int] = []
-
-    def identity() -> CommitIdentity | None:
-        asked.append(1)
-        return CommitIdentity("gone", 1, None) if len(asked) == 1 else None
-
+async def test_each_attempt_may_have_another_identity(store: Store) -> None:
     store.fake.control(COMMIT, error=14)
-    await store.store.commit({ORDERS[0]: OffsetAndMetadata(3, "")}, identity, store.soon)
-    assert len(asked) == 2
+    call = store.store.begin_commit({ORDERS[0]: OffsetAndMetadata(3, "")}, store.soon)
+    await call.attempt(await call.connect(), CommitIdentity("gone", 1, None))
+    assert not call.done
+    await call.attempt(await call.connect(), None)
+    assert call.done
     assert store.fake.committed("readers") == {ORDERS[0]: 3}
 
 
+async def test_a_commit_goes_on_after_a_rejection_with_what_is_not_committed(store: Store) -> None:
+    offsets = {tp: OffsetAndMetadata(3, "") for tp in ORDERS[:2]}
+    call = store.store.begin_commit(offsets, store.soon)
+    store.fake.control(COMMIT, error=22, partitions=[("orders", 0)])
+    with pytest.raises(IllegalGenerationError):
+        await call.complete()
+    assert store.fake.committed("readers") == {ORDERS[1]: 3}
+    assert not call.done
+    await call.complete()
+    assert store.fake.committed("readers") == {ORDERS[0]: 3, ORDERS[1]: 3}
+    last = [seen.body for seen in store.fake.requests if seen.api_key == COMMIT][-1]
+    assert isinstance(last, OffsetCommitRequest)
+    assert [len(topic.partitions) for topic in last.topics] == [1]
+
+
+async def test_a_request_is_sent_before_its_attempt_suspends(store: Store) -> None:
+    """What the caller checked after `connect` still holds when the request is sent."""
+    for call in (
+        store.store.begin_commit({ORDERS[0]: OffsetAndMetadata(3, "")}, store.soon),
+        store.store.begin_fetch(ORDERS, require_stable=True, deadline=store.soon),
+    ):
+        connection = await call.connect()
+        before = connection.in_flight
+        attempt = call.attempt(connection, None)
+        suspended = attempt.send(None)  # the first suspension: it waits for the response
+        assert connection.in_flight == before + 1
+        attempt.close()
+        assert suspended is not None
+
+
 async def test_nothing_to_commit_asks_nothing(store: Store) -> None:
-    await store.store.commit({}, None, store.soon)
-    assert await store.store.fetch([], require_stable=True, deadline=store.soon) == {}
+    await store.store.begin_commit({}, store.soon).complete()
+    assert await store.fetch([], require_stable=True, deadline=store.soon) == {}
     assert not store.versions(COMMIT)
     assert not store.versions(FETCH)
 
@@ -266,9 +297,9 @@ async def test_the_deadline_ends_it_and_tells_why(store: Store) -> None:
     now = asyncio.get_running_loop().time()
     offsets = {ORDERS[0]: OffsetAndMetadata(5, "")}
     with pytest.raises(KafkaTimeoutError) as committing:
-        await store.store.commit(offsets, None, now + 0.05)
+        await store.store.begin_commit(offsets, now + 0.05).complete()
     with pytest.raises(KafkaTimeoutError) as reading:
-        await store.store.fetch(ORDERS, require_stable=True, deadline=now + 0.1)
+        await store.fetch(ORDERS, require_stable=True, deadline=now + 0.1)
     assert isinstance(committing.value.__cause__, for_code(14))
     assert isinstance(reading.value.__cause__, for_code(14))
 
@@ -289,7 +320,9 @@ async def test_a_refusal_names_all_topics_and_the_rest_is_committed(store: Store
     store.fake.control(COMMIT, error=29, partitions=[("a", 0), ("b", 0)])
     store.fake.control(FETCH, error=29, partitions=[("a", 0), ("b", 0)])
     with pytest.raises(TopicAuthorizationFailedError) as refused:
-        await store.store.commit(dict.fromkeys(tps, OffsetAndMetadata(1, "")), None, store.soon)
+        await store.store.begin_commit(
+            dict.fromkeys(tps, OffsetAndMetadata(1, "")), store.soon
+        ).complete()
     assert refused.value.args == ("a", "b")
     assert store.fake.committed("readers") == {tps[1]: 1}
     with pytest.raises(TopicAuthorizationFailedError) as refused:
@@ -313,7 +346,7 @@ async def test_a_lasting_error_comes_before_one_that_may_pass(store: Store) -> N
         ORDERS[1]: OffsetAndMetadata(1, "x" * 5000),
     }
     with pytest.raises(OffsetMetadataTooLargeError):
-        await store.store.commit(offsets, None, store.soon)
+        await store.store.begin_commit(offsets, store.soon).complete()
     assert store.fake.count(COMMIT) == 1
 
 
@@ -358,13 +391,9 @@ async def test_an_open_transaction_is_waited_for(store: Store) -> None:
 
 async def test_a_stranger_is_refused_where_it_asks_as_a_member(store: Store) -> None:
     store.fake.control(FETCH, error=25)
+    call = store.store.begin_fetch(ORDERS, require_stable=True, deadline=store.soon)
     with pytest.raises(UnknownMemberIdError):
-        await store.store.fetch(
-            ORDERS,
-            require_stable=True,
-            identity=CommitIdentity("m", 1, None),
-            deadline=store.soon,
-        )
+        await call.complete(CommitIdentity("m", 1, None))
     (request,) = [seen.body for seen in store.fake.requests if seen.api_key == FETCH]
     group = request.groups[0]  # type: ignore[union-attr]  # an OffsetFetchRequest
     assert (group.member_id, group.member_epoch) == ("m", 1)
@@ -406,7 +435,7 @@ async def test_an_offset_that_is_not_answered_for(store: Store) -> None:
         await store.offsets()
     store.fake.control(FETCH, respond_with=OffsetFetchResponse())
     with pytest.raises(KafkaProtocolError, match="response leaves out"):
-        await store.store.fetch(None, require_stable=True, deadline=store.soon)
+        await store.fetch(None, require_stable=True, deadline=store.soon)
 
 
 @pytest.mark.parametrize("lie", [lie for lie in LIES if lie not in NEEDS_PATIENCE])
@@ -423,7 +452,7 @@ async def test_what_cannot_be_an_answer(lie: str, store: Store) -> None:
     assert fault.hits == 1
     fault = store.fake.control(FETCH, after_handling=True, tamper=LIES[lie])
     with suppress(KafkaProtocolError):
-        found = await store.store.fetch(None, require_stable=True, deadline=store.soon)
+        found = await store.fetch(None, require_stable=True, deadline=store.soon)
         assert found.keys() == set(ORDERS[:2])
     assert fault.hits == 1
     assert await store.offsets() == {ORDERS[0]: 7, ORDERS[1]: 8}
