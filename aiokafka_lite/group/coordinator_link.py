@@ -5,25 +5,25 @@ connections: `GROUP` for heartbeats and joins, `COMMIT` for requests that must n
 those.
 
 A coordinator may take long to answer a join. It may also be frozen with an open connection while
-another broker has replaced it. So while a response is missing, other brokers are asked for the
-coordinator.
+another broker has replaced it. So a `CoordinatorWatch` asks other brokers while a response is
+missing.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Final
 
 from aiokafka_lite.cluster.broker import Broker, Purpose
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinator_watch import CoordinatorWatch
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.cluster.retry import CoordinatorOf, find_coordinator
+from aiokafka_lite.cluster.retry import CoordinatorOf
 from aiokafka_lite.errors import (
     GroupCoordinatorNotAvailableError,
     KafkaConnectionError,
-    KafkaError,
 )
 from aiokafka_lite.group.membership import Send
 from aiokafka_lite.net.connection import Connection
@@ -31,10 +31,9 @@ from aiokafka_lite.protocol.message import Response
 
 __all__ = ["CoordinatorLink"]
 
-log: Final = logging.getLogger(__name__)
-
-DOUBT_AFTER: Final = 5.0
-"""Seconds between FindCoordinator requests to other brokers while a response is missing."""
+SILENT_FOR: Final = 5.0
+"""Seconds without a response before other brokers are asked for the coordinator, and between two
+look-ups."""
 
 _PURPOSES: Final = (Purpose.GROUP, Purpose.COMMIT)
 
@@ -46,6 +45,7 @@ class CoordinatorLink:
         cluster: The group's cluster.
         group_id: The group's name.
         spawn: Starts a task with a name.
+        loop: The event loop.
     """
 
     def __init__(
@@ -53,12 +53,13 @@ class CoordinatorLink:
         cluster: Cluster,
         group_id: str,
         spawn: Callable[[Coroutine[object, object, None], str], object],
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._cluster = cluster
         self._group_id = group_id
-        self._spawn = spawn
+        self._loop = loop
+        self._watch = CoordinatorWatch(cluster, SILENT_FOR, spawn, loop)
         self._broker: Broker | None = None
-        self._doubting = False
         self._connections: dict[Purpose, Connection] = {}  # last used
 
     @property
@@ -87,7 +88,12 @@ class CoordinatorLink:
         self._broker = await route.find(self._cluster, -1, deadline)
         self._connections.clear()
         if before is not None and before is not self._broker:
-            self._leave(before)
+            self._leave(
+                before,
+                KafkaConnectionError(
+                    f"{before} is no longer the coordinator of group {self._group_id}"
+                ),
+            )
 
     async def ask(self, step: Send) -> Response:
         """Send a request and wait for its response.
@@ -104,7 +110,7 @@ class CoordinatorLink:
             raise GroupCoordinatorNotAvailableError(
                 f"the coordinator of group {self._group_id} is unknown"
             )
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         deadline = loop.time() + step.timeout
         broker = self._cluster.broker(self._broker.node_id)  # raises if it is not live
         purpose = Purpose.COMMIT if step.apart else Purpose.GROUP
@@ -120,39 +126,18 @@ class CoordinatorLink:
         answer = connection.send(
             step.request_for(version), version, timeout=max(deadline - loop.time(), 0.0)
         )
-        try:
-            while not answer.done():
-                await asyncio.wait({answer}, timeout=DOUBT_AFTER)
-                if not answer.done() and not self._doubting:
-                    self._doubting = True
-                    self._spawn(self._ask_around(broker), "ask who coordinates")
-            return answer.result()
-        finally:
-            answer.cancel()
+        leave = partial(self._leave, broker)
+        self._watch.watch(CoordinatorKind.GROUP, self._group_id, broker.node_id, answer, leave)
+        return await answer
 
-    async def _ask_around(self, broker: Broker) -> None:
-        """Check that this broker is still the coordinator, and disconnect if it is not."""
-        cluster, deadline = self._cluster, asyncio.get_running_loop().time() + DOUBT_AFTER
-        try:
-            node = await find_coordinator(cluster, self._group_id, CoordinatorKind.GROUP, deadline)
-            if node.node_id != broker.node_id:
-                cluster.learn_node(node)
-                cluster.coordinators.set(CoordinatorKind.GROUP, self._group_id, node.node_id)
-                self._leave(broker)
-        except KafkaError as error:
-            client_id, group_id = cluster.client_id, self._group_id
-            log.debug("%s: coordinator lookup failed for group %s: %s", client_id, group_id, error)
-        finally:
-            self._doubting = False
+    def close(self) -> None:
+        """Stop watching the coordinator. Idempotent."""
+        self._watch.close()
 
-    def _leave(self, broker: Broker) -> None:
+    def _leave(self, broker: Broker, error: KafkaConnectionError) -> None:
         """Another broker coordinates now: stop waiting for this one, which may not respond for as
         long as a rebalance may take."""
         for purpose in _PURPOSES:
             connection = broker.connected(purpose)
             if connection is not None:
-                connection.close(
-                    KafkaConnectionError(
-                        f"{broker} is no longer the coordinator of group {self._group_id}"
-                    )
-                )
+                connection.close(error)

@@ -126,7 +126,7 @@ class GroupDriver:
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._tasks = tasks
         self._loop = loop
-        self._link = CoordinatorLink(cluster, options.group_id, self._spawn)
+        self._link = CoordinatorLink(cluster, options.group_id, self._spawn, loop)
         self._briefing = Briefing(cluster, membership, options)
         self._life = GroupLife(options, membership)
         self._task: asyncio.Task[None] | None = None
@@ -187,6 +187,7 @@ class GroupDriver:
         if self._ended:
             return
         self._ended = True
+        self._link.close()
         for task in self._others():
             task.cancel()
         self._announce()

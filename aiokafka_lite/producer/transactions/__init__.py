@@ -6,7 +6,6 @@
 - `transaction_contents`: partitions, groups and offsets of the open transaction;
 - `transaction_machine`: the sans-IO state machine that joins these;
 - `transaction_requests`: encodes steps as requests, and interprets the answers;
-- `coordinator_watch`: leaves a silent coordinator that was replaced;
 - `begin_delay`: delays a transaction's first request while the previous one is being ended;
 - `coordinator_requests`: sends a step to its coordinator;
 - `transaction_driver`: joins the machine and the requests, and lets callers wait;

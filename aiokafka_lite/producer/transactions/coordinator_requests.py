@@ -23,12 +23,12 @@ from typing import Final, Protocol
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Broker, Purpose
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinator_watch import CoordinatorWatch
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.retry import CoordinatorOf
 from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
 from aiokafka_lite.group.offsets.messages import TopicIds
 from aiokafka_lite.net.connection import Connection
-from aiokafka_lite.producer.transactions.coordinator_watch import SilenceWatch
 from aiokafka_lite.producer.transactions.transaction_requests import BUMPS_FROM, answer_of, question
 from aiokafka_lite.producer.transactions.transaction_steps import (
     Answer,
@@ -43,6 +43,8 @@ from aiokafka_lite.protocol.message import Response
 __all__ = ["Asker", "Listener"]
 
 _FEATURE: Final = "transaction.version"
+SILENT_FOR: Final = 3.0
+"""Seconds without an answer before the coordinator is looked up, and between two look-ups."""
 _FIND_FOR: Final = 5.0
 """Seconds for one coordinator look-up; nothing else is sent meanwhile, not even an abort."""
 _NO_TOPICS: Final = TopicIds({})
@@ -94,7 +96,7 @@ class Asker:
         self._listener = listener
         self._tasks = tasks
         self._loop = loop
-        self._silence = SilenceWatch(cluster, tasks, loop)
+        self._watch = CoordinatorWatch(cluster, SILENT_FOR, tasks.spawn, loop)
         self._nodes: dict[tuple[CoordinatorKind, str], int] = {}  # coordinators found last
         self._coordinator: Connection | None = None  # the listener knows its features
         self._task: asyncio.Task[None] | None = None
@@ -123,7 +125,7 @@ class Asker:
 
     def close(self) -> None:
         """Stop without reporting the current step. Idempotent; the loop must not be closed."""
-        self._silence.close()
+        self._watch.close()
         if self._task is not None:
             self._task.cancel()
 
@@ -173,7 +175,7 @@ class Asker:
         connection.send_for(in_flight, request, version, timeout=left)
         # Do not close a connection shared with records: the sender decides about those.
         leave = in_flight.set_exception if _beside_records(step) else connection.close
-        self._silence.watch(step.place, node_id, in_flight, leave)
+        self._watch.watch(*step.place, node_id, in_flight, leave)
 
     def on_response(self, step: Step, ids: TopicIds, response: Response) -> None:
         """A request was answered."""

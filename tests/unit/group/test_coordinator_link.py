@@ -19,7 +19,6 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
     UnsupportedVersionError,
 )
-from aiokafka_lite.group import coordinator_link as link_module
 from aiokafka_lite.group.coordinator_link import CoordinatorLink
 from aiokafka_lite.group.membership import Send
 from aiokafka_lite.net.connection_options import ConnectionOptions
@@ -49,7 +48,9 @@ async def lost_link(cluster: Cluster) -> AsyncIterator[CoordinatorLink]:
     """It has found nobody yet."""
     mistakes: list[BaseException] = []
     tasks = TaskOwner("link", lambda name, error: mistakes.append(error))
-    yield CoordinatorLink(cluster, "g", tasks.spawn)
+    link = CoordinatorLink(cluster, "g", tasks.spawn, asyncio.get_running_loop())
+    yield link
+    link.close()
     assert not await tasks.close(soon())
     assert not mistakes
 
@@ -171,7 +172,7 @@ async def test_others_are_asked_when_no_answer_comes(
     embedded: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker that is frozen says nothing; who has taken its place is known elsewhere."""
-    monkeypatch.setattr(link_module, "DOUBT_AFTER", 0.2)
+    monkeypatch.setattr(link._watch, "_interval", 0.2)
     await link.ask(heartbeat())
     searches = embedded.count(ApiKey.FIND_COORDINATOR)
     embedded.control(ApiKey.HEARTBEAT, drop=True)
@@ -190,7 +191,7 @@ async def test_others_are_asked_when_no_answer_comes(
 async def test_nobody_knows_better(
     embedded: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "DOUBT_AFTER", 0.1)
+    monkeypatch.setattr(link._watch, "_interval", 0.1)
     embedded.control(ApiKey.HEARTBEAT, delay=1.0)
     embedded.control(ApiKey.FIND_COORDINATOR, times=None, error=30)
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)

@@ -7,7 +7,7 @@ import pytest
 from aiokafka_lite import AIOKafkaProducer
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.errors import KafkaTimeoutError
-from aiokafka_lite.producer.transactions import coordinator_watch as silence
+from aiokafka_lite.producer.transactions import coordinator_requests
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import CoordinatorType, FakeCluster
@@ -17,7 +17,7 @@ NAME = "payments"
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(silence, "SILENT_FOR", 0.05)
+    monkeypatch.setattr(coordinator_requests, "SILENT_FOR", 0.05)
 
 
 @pytest.mark.parametrize("version", ["3.9", None], ids=["adds partitions", "batches add"])
