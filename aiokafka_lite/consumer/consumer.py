@@ -816,6 +816,11 @@ class AIOKafkaConsumer:
         Retriable errors (the coordinator moves, a topic is not known yet) are retried for
         `request_timeout_ms`. Commits of one consumer take effect in the order of the calls.
 
+        If the group took a partition from this consumer and gave it back, offsets of that partition
+        are refused until the next read by any task. From then on every offset is accepted, even one
+        of a record read before the rebalance (as in aiokafka and Java). A task that commits while
+        another one reads must drop the offsets of revoked partitions, in a rebalance listener.
+
         Args:
             offsets: The offset of the next record to read, by partition. (offset, metadata) adds
                 any text; an OffsetAndMetadata may carry a leader epoch. By default, the offsets

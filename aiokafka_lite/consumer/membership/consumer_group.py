@@ -262,6 +262,12 @@ class ConsumerGroup:
         have read further meanwhile. In Java a rebalance happens only within a poll, so none can
         complete between a read and its commit.
 
+        A read by any task ends this: its call does not know which read the offsets of a later
+        commit came from. Java's client accepts them then, too. They cannot be compared with what
+        was delivered since: a listener may commit partitions that came back before they are read,
+        and an application may commit an offset of its choice. Offsets in a transaction carry the
+        lease of their read instead.
+
         Raises:
             CommitFailedError: With RebalanceInProgressError as its cause.
         """
