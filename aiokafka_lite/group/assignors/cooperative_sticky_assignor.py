@@ -1,7 +1,7 @@
 """The cooperative sticky assignor: sticky, and members keep their partitions while they rebalance.
 
 A partition that moves between members is assigned to neither at first. Its owner revokes it and
-rejoins, and only then the new owner gets it (KIP-429).
+rejoins; only then is it assigned to the new owner (KIP-429).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["CooperativeStickyAssignor", "cooperative_sticky_assignment"]
 
 
 def cooperative_sticky_assignment(members: Subscriptions, topics: TopicLayouts) -> Assigned:
-    """Assign the partitions stickily, without those that must be revoked first."""
+    """Compute the sticky assignment, without the partitions that must be revoked first."""
     claims = {
         member_id: Claim(member.owned, _generation(member)) for member_id, member in members.items()
     }

@@ -16,7 +16,7 @@ NOWHERE: frozenset[str] = frozenset()
 def racks_matter(wanted: Collection[str], racks: Collection[frozenset[str]]) -> bool:
     """True if racks make a difference for an assignment.
 
-    They do not if no member is where a replica is, nor if every partition is everywhere.
+    They do not if no member's rack has a replica, or if every partition is in all racks.
 
     Args:
         wanted: Racks of members.
@@ -56,7 +56,7 @@ class Racks:
         return rack is not None and rack not in self.of(partition)
 
     def matches(self, assigned: Assigned) -> int:
-        """How many partitions are with a member that finds a replica in its rack, or has none."""
+        """The number of partitions whose owner has a replica in its rack, or has no rack."""
         return sum(
             not self.mismatch(member_id, partition)
             for member_id, partitions in assigned.items()
@@ -64,7 +64,7 @@ class Racks:
         )
 
     def rarest_first(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Those first that match the fewest members; else in the order given."""
+        """Sort by the number of matching members, fewest first; stable."""
         if not self.rack_of:
             return list(partitions)
         return sorted(

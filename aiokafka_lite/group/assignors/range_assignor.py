@@ -1,4 +1,4 @@
-"""The range assignor: of each topic, a run of neighbouring partitions to each of its members.
+"""The range assignor: each subscriber of a topic gets a range of its partitions.
 
 Members come in the same order for every topic, so topics with the same number of partitions and
 the same members are divided alike: partition n of all of them goes to one member, which can join
@@ -36,7 +36,7 @@ class _Topic:
     Attributes:
         members: Its subscribers in their order.
         racks: By partition; () if none of the members has a rack.
-        rack_aware: Whether racks make a difference.
+        rack_aware: True if racks make a difference.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class _Topic:
         return not self._left
 
     def room(self, member_id: str) -> int:
-        """How many more partitions the member may get; extras go to the first members."""
+        """The number of partitions the member may still get; extras go to the first members."""
         most = self._share + 1 if self._extras else self._share
         return max(0, most - self._given.get(member_id, 0))
 
@@ -98,7 +98,7 @@ class _Topic:
 
 
 def range_assignment(members: Subscriptions, topics: TopicLayouts) -> Assigned:
-    """Divide each topic into ranges; the first members get one more if it does not come out even.
+    """Divide each topic into ranges; the first members get one more if there is a remainder.
 
     Returns:
         Sorted by topic and partition.
@@ -130,7 +130,7 @@ def range_assignment(members: Subscriptions, topics: TopicLayouts) -> Assigned:
 
 
 def _match_racks(topics: Sequence[_Topic], rack_of: Mapping[str, str], assigned: Assigned) -> None:
-    """Give members what is in their rack; those without a rack take anything."""
+    """Give members partitions of their rack; members without a rack take any."""
     alike: dict[tuple[tuple[str, ...], int], list[_Topic]] = {}
     for topic in topics:
         alike.setdefault((topic.members, topic.partitions), []).append(topic)
@@ -149,10 +149,10 @@ def _match_racks(topics: Sequence[_Topic], rack_of: Mapping[str, str], assigned:
 def _match_racks_together(
     topics: Sequence[_Topic], rack_of: Mapping[str, str], assigned: Assigned
 ) -> None:
-    """Give partition n of all these topics to a member for which each of them is in its rack.
+    """Give partition n of all these topics to a member whose rack has a replica of each.
 
-    The topics have the same members and size, so there is the same room in each of them. Who has
-    no room left never gets any again: extras only dwindle.
+    The topics have the same members and size, so a member has the same room in each of them. A
+    member without room never gets room again, because the number of extras only decreases.
     """
     members = topics[0].members
     if not any(each in rack_of for each in members):

@@ -1,4 +1,4 @@
-"""The round robin assignor: all partitions dealt out in turn, over the borders of topics."""
+"""The round-robin assignor: deals all partitions out in turn, across topics."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["RoundRobinAssignor", "round_robin_assignment"]
 def round_robin_assignment(members: Subscriptions, topics: TopicLayouts) -> Assigned:
     """Deal the partitions out, topic by topic in the order of names.
 
-    A member that does not subscribe to the topic is passed over, and not made up to later: with
-    unequal subscriptions the outcome may be far from even.
+    A member that does not subscribe to the topic is skipped and not compensated later, so with
+    different subscriptions the result may be far from even.
     """
     order = member_order(members)
     assigned: Assigned = {member_id: [] for member_id in order}
-    seats: dict[str, list[int]] = {}  # by topic, ascending: whose turns it may be
+    seats: dict[str, list[int]] = {}  # by topic, ascending: the turns of its subscribers
     for seat, member_id in enumerate(order):
         for topic in members[member_id].topics:
             seats.setdefault(topic, []).append(seat)

@@ -1,8 +1,8 @@
 """The sticky assignor: balanced first, then with as few moves as possible.
 
-Eager: its members give everything back before they join. So what a member held is not among the
-owned partitions of its subscription but in its user data, with the generation in which it was
-received (KIP-341).
+It is eager: members revoke all partitions before they join. So the partitions that a member held
+are not in the owned partitions of its subscription but in its user data, with the generation in
+which it received them (KIP-341).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def sticky_assignment(members: Subscriptions, topics: TopicLayouts) -> Assigned:
-    """Divide the partitions as evenly as can be, and so that as little as possible moves."""
+    """Divide the partitions as evenly as possible, with as few moves as possible."""
     claims = {member_id: read_user_data(member.user_data) for member_id, member in members.items()}
     return divide_by_claims(members, topics, claims)[0]
 
@@ -49,10 +49,10 @@ def sticky_assignment(members: Subscriptions, topics: TopicLayouts) -> Assigned:
 def divide_by_claims(
     members: Subscriptions, topics: TopicLayouts, claimed: Mapping[str, Claim]
 ) -> tuple[Assigned, dict[TopicPartition, str] | None]:
-    """Divide the partitions, given what each member says it held.
+    """Divide the partitions, given the partitions that each member claims to have held.
 
     Returns:
-        The assignment, and which of its partitions come from another member; None: not known.
+        The assignment, and the partitions in it that another member held; None: unknown.
     """
     if not members:
         return {}, {}
@@ -73,9 +73,9 @@ def _divide_unevenly(
 ) -> Assigned:
     """Divide partitions among members of different subscriptions.
 
-    Java takes everything that is not in its owner's rack away, and deals it out anew. If that
-    makes nothing better it is not done here: in Java, some cooperative groups do so in turns and
-    rebalance for ever.
+    Java takes away every partition that has no replica in its owner's rack, and deals it out again.
+    Here that is done only if it improves the result: in Java, some cooperative groups alternate
+    between two assignments and never stop rebalancing.
     """
     by_racks = UnevenDivision(members, topics, claims, racks).divide()
     if not racks.rack_of:
@@ -107,7 +107,7 @@ def write_user_data(claim: Claim) -> bytes:
 
 
 def read_user_data(data: bytes | None) -> Claim:
-    """What a member claims by its user data; nothing if that cannot be read, as in Java.
+    """The claim in a member's user data; an empty one if the data cannot be read, as in Java.
 
     Version 0 has no generation, and only the end of the bytes reveals the version.
     """
@@ -122,7 +122,7 @@ def read_user_data(data: bytes | None) -> Claim:
             partitions += [TopicPartition(topic, number) for number in numbers]
         generation = reader.int32() if reader.remaining >= INT32.size else NO_GENERATION
     except KafkaProtocolError:
-        return Claim((), NO_GENERATION)  # it only loses its stickiness
+        return Claim((), NO_GENERATION)  # the member only loses its stickiness
     return Claim(tuple(partitions), generation)
 
 
@@ -136,9 +136,9 @@ class StickyAssignor(NativeAssignor):
         self._held: Claim | None = None  # None before the first assignment
 
     def user_data(self) -> bytes | None:
-        """What was assigned last, and when."""
+        """The last assignment and its generation."""
         return None if self._held is None else write_user_data(self._held)
 
     def remember(self, partitions: tuple[TopicPartition, ...], generation: int) -> None:
-        """Keep what was assigned, to claim it next time."""
+        """Keep the assignment, to claim it in the next rebalance."""
         self._held = Claim(partitions, generation)

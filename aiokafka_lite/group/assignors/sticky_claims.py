@@ -1,7 +1,7 @@
-"""Which partitions the members of a sticky group held before, by their claims (KIP-341).
+"""The partitions that the members of a sticky group held before, from their claims (KIP-341).
 
-Members may contradict each other: one that missed a rebalance still claims what others were given
-since. The later generation is right. Two claims of the same generation cannot both be right, so
+Claims may conflict: a member that missed a rebalance still claims partitions that others received
+since. The later generation wins. Two claims of the same generation cannot both be right, so
 neither counts. The outcome does not depend on the order of the members.
 """
 
@@ -18,10 +18,10 @@ __all__ = ["Claim", "Claims", "settle_claims"]
 
 
 class Claim(NamedTuple):
-    """What a member says it held.
+    """The partitions that a member claims to have held.
 
     Attributes:
-        generation: When it received them; -1: unknown.
+        generation: The generation in which it received them; -1: unknown.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -30,12 +30,12 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """All claims, put right.
+    """All claims, with conflicts resolved.
 
     Attributes:
-        held: By member id, of all members, what each held last; no partition twice.
-        contested: Partitions that several claim for one generation.
-        before: Who held a partition in an earlier generation than the last of the group.
+        held: The partitions that each member held last, by member id; no partition twice.
+        contested: Partitions that several members claim for the same generation.
+        before: The owner of a partition in an earlier generation than the group's last one.
     """
 
     held: dict[str, list[TopicPartition]]

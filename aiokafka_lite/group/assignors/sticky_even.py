@@ -1,12 +1,13 @@
 """Sticky assignment among members that all subscribe to the same topics.
 
-Every member may have every partition, so it is known beforehand how many each will have: the
-`least` or, for as many members as the division leaves over, one more. Members keep what they held
-up to that; the rest is dealt out to those that have too little. In three rounds:
+Every member can own every partition, so the size of each share is known in advance: `least` or,
+for as many members as the division leaves a remainder, one more. Members keep the partitions they
+held up to that size; the rest goes to members with too few. There are three rounds:
 
-1. each keeps what it held, as far as its share goes (and in its rack, where racks matter);
-2. where racks matter, what is free is dealt to members in the racks of its replicas;
-3. what is left is dealt in turn: first up to `least`, then one more.
+1. each member keeps the partitions it held, up to its share (only those in its rack, if racks
+   matter);
+2. if racks matter, free partitions go to members in the racks of their replicas;
+3. the remaining partitions are dealt in turn, first up to `least`, then one more each.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ class EvenDivision:
     """One assignment; `divide` once.
 
     Attributes:
-        assigned: The outcome.
-        moving: Those of its partitions whose new owner is not the one that held them: the
-            cooperative protocol has to take them back first.
+        assigned: The result.
+        moving: Assigned partitions that another member held: the cooperative protocol must revoke
+            them first.
     """
 
     def __init__(self, topics: TopicLayouts, claims: Claims, racks: Racks) -> None:
@@ -41,7 +42,9 @@ class EvenDivision:
         self.moving: dict[TopicPartition, str] = {}
         self._least, self._extras = divmod(len(self._partitions), len(members))
         self._most = self._least + 1 if self._extras else self._least
-        self._given_up: dict[TopicPartition, str] = {}  # what somebody held, and whose it was
+        self._given_up: dict[
+            TopicPartition, str
+        ] = {}  # partitions that lost their owner, and that owner
         self._hungry: list[str] = []  # members with less than `least`
         self._at_least: list[str] = []  # those with exactly `least` that may get one more
 

@@ -1,7 +1,7 @@
-"""Partitions that have moved while a sticky assignment is evened out.
+"""The moves of partitions while a sticky assignment is balanced.
 
-Two members must not swap partitions of a topic: a member that needs one gets back one that it
-gave.
+Two members must not swap partitions of a topic: instead of a partition that moves back, a member
+gets one that it gave away before.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Moves:
         if way is not None:
             del self._moved[partition.topic, way][partition]
             giver = way.giver
-        if giver != taker:  # else it is back where it began
+        if giver != taker:  # otherwise it is back at its first owner
             way = self._way_of[partition] = _Way(giver, taker)
             self._moved.setdefault((partition.topic, way), {})[partition] = None
 
     def instead_of(self, partition: TopicPartition, giver: int, taker: int) -> TopicPartition:
-        """What to move in place of a partition: one of its topic that came the other way."""
+        """The partition to move instead: one of the same topic that moved the other way before."""
         way = self._way_of.get(partition)
         if way is not None:
             giver = way.giver

@@ -1,10 +1,11 @@
 """Sticky assignment among members that subscribe to different topics.
 
-The possible balance is not known beforehand. Members keep their partitions; a free partition goes
-to the subscribed member with the fewest; then partitions move from members with more to members
-with fewer, while a single move improves the balance. Moves without effect are undone.
+How even the result can be is not known in advance. Members keep the partitions they held; each free
+partition goes to the subscriber with the fewest partitions; then partitions move from members with
+more to members with fewer, as long as a single move improves the balance. If the moves did not
+improve it after all, they are undone.
 
-It costs a heap's step a partition, not a walk over all members: see `_Poorest`.
+A partition costs one heap operation, not a walk over all members: see `_Poorest`.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ __all__ = ["UnevenDivision", "unevenness"]
 
 
 class _Poorest:
-    """Finds the member with the fewest partitions among some, the first by id if several have.
+    """Finds the member with the fewest partitions among some members; ties go to the lowest id.
 
-    A heap of wealths. Those of members that have grown since are put right when they come to the
-    top; after one shrinks, call `push`.
+    A heap of the members' wealth. An entry of a member that has grown since is corrected when it
+    reaches the top; after a member shrinks, call `push`.
 
     Args:
         members: Their ranks.
         wealth: By rank, how many partitions each has now, times the number of members, plus its
-            rank: so numbers compare as pairs would.
+            rank, so that the numbers compare like pairs.
     """
 
     def __init__(self, members: Iterable[int], wealth: Sequence[int]) -> None:
@@ -44,11 +45,11 @@ class _Poorest:
         heapify(self._heap)
 
     def push(self, rank: int) -> None:
-        """A member has become poorer."""
+        """A member has fewer partitions now."""
         heappush(self._heap, self._wealth[rank])
 
     def find(self) -> int | None:
-        """The rank of the poorest member; None if there are no members."""
+        """The rank of the member with the fewest; None if there are no members."""
         heap, wealth = self._heap, self._wealth
         while heap:
             rank = heap[0] % len(wealth)
@@ -61,10 +62,10 @@ class _Poorest:
 class UnevenDivision:
     """One assignment; `divide` once.
 
-    Members are known by their rank in the order of their ids, which is what decides between equals.
+    A member is identified by its rank in the order of ids, which also breaks ties.
 
     Args:
-        leave_held: Whether what a member held stays with it even if it is not in its rack.
+        leave_held: True if a member keeps a partition that has no replica in its rack.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class UnevenDivision:
                 readers[name].append(rank)
         self._readers = readers
         first: dict[tuple[int, ...], str] = {}
-        # By topic, the first one with the same readers: they share what is found about these.
+        # By topic, the first topic with the same subscribers: such topics share their heaps.
         self._like = {name: first.setdefault(tuple(each), name) for name, each in readers.items()}
         self._wealth = list(range(len(self._ids)))  # see `_Poorest`
         # Ordered sets: they keep the order of assignment, as Java's lists do.
@@ -104,7 +105,7 @@ class UnevenDivision:
 
     def divide(self) -> Assigned:
         """Divide all partitions."""
-        # Topics that few may have come first: the others can make up for them.
+        # Topics with few subscribers come first: the other topics can balance them out.
         names = sorted(self._topics, key=lambda name: (len(self._readers[name]), name))
         everything = known_partitions(self._topics, names)
         somebody_loses = self._keep_what_was_held()
@@ -118,7 +119,7 @@ class UnevenDivision:
         before = [dict(held) for held in self._held]
         # A member that shares no topic with another is not affected by the others.
         sharing = [rank for rank, names in enumerate(self._topics_of) if any(map(shared, names))]
-        if not somebody_loses:  # perhaps it is enough to move what nobody held before
+        if not somebody_loses:  # moving partitions that had no owner may be enough
             self._even_out([partition for partition in free if shared(partition.topic)])
         moved = self._even_out([partition for partition in everything if shared(partition.topic)])
         if moved and not fresh:
@@ -144,7 +145,7 @@ class UnevenDivision:
         return somebody_loses
 
     def _deal(self, free: Sequence[TopicPartition]) -> None:
-        """Give each free partition to the poorest that wants it, in its rack if there is one."""
+        """Give each free partition to the subscriber with the fewest, in its rack if possible."""
         left = free
         if self._racks.rack_of:
             left = [partition for partition in free if not self._deal_in_rack(partition)]
@@ -194,11 +195,11 @@ class UnevenDivision:
         return max(sizes) - min(sizes) > 1
 
     def _far_richer(self, one: int, other: int) -> bool:
-        """True if the one would still have no fewer if it gave a partition to the other."""
+        """True if `one` still has no fewer after it gives a partition to `other`."""
         return len(self._held[one]) > len(self._held[other]) + 1
 
     def _former_owner(self, partition: TopicPartition) -> int | None:
-        """Who held it in an earlier generation, if that member still reads the topic."""
+        """The owner in an earlier generation, if it still subscribes to the topic."""
         member_id = self._claims.before.get(partition)
         if member_id is None:
             return None
@@ -206,9 +207,9 @@ class UnevenDivision:
         return rank if partition.topic in self._topics_of[rank] else None
 
     def _move(self, partition: TopicPartition, taker: int) -> None:
-        """Make its owner one smaller and the taker one larger, with no swap within a topic.
+        """Make the owner one smaller and the taker one larger, without a swap within a topic.
 
-        If a partition has come from the taker to where this one was at first, both go back.
+        If a partition moved from the taker to this one's first owner before, both moves are undone.
         """
         owner = self._owner[partition]
         back = self._moves.instead_of(partition, owner, taker)

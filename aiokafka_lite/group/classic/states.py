@@ -1,12 +1,12 @@
 """The states of a member in the classic protocol.
 
 =============  ==================================================  ================================
-State          What happens                                        Left for
+State          Activity                                            Next state: event
 =============  ==================================================  ================================
-UNSUBSCRIBED   nothing is wanted                                   PREPARING: a subscription
-PREPARING      partitions are given back (eager: all of them),     JOINING: JoinGroup is sent
-               then the coordinator or a backoff is waited for
-JOINING        JoinGroup is under way                              ELECTING, SYNCING: answered;
+UNSUBSCRIBED   none                                                PREPARING: a subscription
+PREPARING      partitions are revoked (eager: all of them), then   JOINING: JoinGroup is sent
+               it waits for the coordinator or a backoff
+JOINING        JoinGroup is in flight                              ELECTING, SYNCING: answered;
                                                                    PREPARING: refused
 ELECTING       the leader computes the assignment                  SYNCING: computed
 SYNCING        SyncGroup waits to be sent, or is in flight         REVOKING, ASSIGNING: answered;
@@ -22,9 +22,9 @@ LEAVING        all partitions are revoked, then LeaveGroup         UNSUBSCRIBED,
 CLOSED         the end
 =============  ==================================================  ================================
 
-Besides, from any state of `ACTIVE`: to PREPARING when the membership is lost, to IDLE without
-polls, to FAILED or FENCED by an error, to LEAVING by `leave` and `close` (these from all states
-but the first and the last).
+From any state in `ACTIVE` it also changes to PREPARING when the membership is lost, to IDLE without
+polls, and to FAILED or FENCED after an error. `leave` and `close` lead to LEAVING from all states
+but the first and the last.
 """
 
 from enum import Enum

@@ -1,7 +1,7 @@
 """What an error means for a member of the consumer protocol: one function, one table of tests.
 
 Sans-IO. Source: AbstractHeartbeatRequestManager.onErrorResponse and ConsumerHeartbeatRequestManager
-of Kafka's Java client 4.4; where it is harsher than it need be, `reaction` says so.
+of Kafka's Java client 4.4; `reaction` names the cases in which Java gives up without need.
 """
 
 from __future__ import annotations

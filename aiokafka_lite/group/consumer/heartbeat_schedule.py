@@ -7,10 +7,11 @@ from typing import Final
 from aiokafka_lite._backoff import Backoff
 
 FIRST_WAIT: Final = 0.25
-"""Seconds after which one that joined and got nothing asks again, and then after twice as long.
+"""Seconds until a member that joined and got no partitions sends the next heartbeat; doubles each
+time.
 
-Others have to make way, or the coordinator does not know a topic yet; Java waits for the interval.
-"""
+Other members must revoke first, or the coordinator does not know a topic yet. Java waits for the
+interval."""
 
 SHORTEST_INTERVAL: Final = 0.1
 LONGEST_INTERVAL: Final = 15.0

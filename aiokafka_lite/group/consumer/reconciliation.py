@@ -1,9 +1,9 @@
-"""How the application comes to hold what its member owns, one listener at a time (KIP-848).
+"""Brings the application's partitions to the member's target, one listener at a time (KIP-848).
 Sans-IO.
 
-A change revokes first, then assigns; only then it is the member's own and can be acknowledged. A
-membership that ends meanwhile abandons its change: what the application holds then is taken from it
-as soon as the running listener returns.
+A change revokes first, then assigns; after that, the member owns the partitions and acknowledges
+them. If the membership ends meanwhile, the change is abandoned, and the application loses its
+partitions as soon as the running listener has returned.
 """
 
 from __future__ import annotations

@@ -4,11 +4,10 @@ The coordinator sends a whole target by topic ids whenever it changes. The membe
 changes, one at a time, and acknowledges what it owns after each.
 
 Non-obvious:
-- Ids that the metadata does not know yet are left out of a change, which is acknowledged as far as
-  it goes; the rest waits for `on_metadata`.
-- Each target has a number of its own. When one comes that says what is owned already, after
-  another that said something else, it still has to be acknowledged: the coordinator cannot know
-  that the one between was never begun.
+- A change leaves out ids that the metadata does not know yet, and is acknowledged without them; the
+  rest waits for `on_metadata`.
+- Each target has its own number. A target that equals the owned partitions, after a different one,
+  must still be acknowledged: the coordinator cannot know that the one in between was never begun.
 - A recreated topic has another id: its partitions are revoked and assigned again under the same
   names, because positions in the old topic are not valid.
 """
@@ -30,10 +29,10 @@ TopicIdPartition: TypeAlias = tuple[UUID, int]
 
 @dataclass(frozen=True, slots=True)
 class LocalAssignment:
-    """An assignment, and which target of this membership it is or came of.
+    """An assignment, and the target of this membership that it is or stems from.
 
     Attributes:
-        number: Counts the targets from 0; -1: none has come yet.
+        number: Counts the targets from 0; -1: there is none yet.
         partitions: By topic id.
     """
 
@@ -49,10 +48,10 @@ class Change:
     """A step from what is owned towards the target.
 
     Attributes:
-        goal: What will be owned after it: as much of the target as has names.
+        goal: The assignment after the change: the part of the target whose names are known.
         names: The partitions of `goal`.
-        revoked: What is to be given back first.
-        added: What comes new.
+        revoked: Partitions to revoke first.
+        added: New partitions.
     """
 
     goal: LocalAssignment
@@ -62,7 +61,7 @@ class Change:
 
     @property
     def all(self) -> frozenset[TopicPartition]:
-        """Everything that will be owned."""
+        """All partitions after the change."""
         return frozenset(self.names.values())
 
     @property
@@ -94,14 +93,14 @@ class AssignmentBook:
 
     @property
     def topic_ids(self) -> frozenset[UUID]:
-        """Topics of the target and of what is owned."""
+        """Topic ids of the target and of the owned partitions."""
         return frozenset(
             topic_id for topic_id, _ in self.target.partitions | self.current.partitions
         )
 
     @property
     def topics(self) -> frozenset[str]:
-        """The names of those, as far as they are known."""
+        """The known names of `topic_ids`."""
         names = self._topic_names
         return frozenset(names[one] for one in self.topic_ids if one in names) | frozenset(
             tp.topic for tp in self._names.values()
@@ -146,7 +145,7 @@ class AssignmentBook:
         )
 
     def apply(self, change: Change) -> None:
-        """The change is made: this is what the member owns."""
+        """The change is completed: the member owns its goal."""
         self.current = change.goal
         self._names = change.names
 
