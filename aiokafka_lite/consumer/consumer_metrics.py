@@ -135,7 +135,7 @@ class ConsumerMetrics:
         def largest(one: float, other: float, unit: float = 1.0) -> float | None:
             return max(one, other) * unit if fetches else None
 
-        told: dict[str, float | None] = {
+        values: dict[str, float | None] = {
             "assigned-partitions": float(assigned),
             "buffer-available-bytes": float(budget - buffered),
             "buffer-total-bytes": float(budget),
@@ -158,8 +158,8 @@ class ConsumerMetrics:
             "records-per-request-avg": average(records),
         }
         if group is not None:
-            told.update(_of_group(*group, loop_time))
-        return told
+            values.update(_of_group(*group, loop_time))
+        return values
 
 
 def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[str, float | None]:
@@ -189,14 +189,14 @@ def partition_metrics(
     states: Iterable[PartitionState], knows_ends: Callable[[PartitionState], bool]
 ) -> dict[TopicPartition, dict[str, float | None]]:
     """Return lag and lead of each partition; None if unknown or outdated."""
-    told: dict[TopicPartition, dict[str, float | None]] = {}
+    values: dict[TopicPartition, dict[str, float | None]] = {}
     for state in states:
         known = knows_ends(state)
-        told[state.tp] = {
+        values[state.tp] = {
             "records-lag": _float(_lag(state) if known else None),
             "records-lead": _float(_lead(state) if known else None),
         }
-    return told
+    return values
 
 
 def _lag(state: PartitionState) -> int | None:

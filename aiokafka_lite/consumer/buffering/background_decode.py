@@ -53,7 +53,7 @@ class HeavySets:
             state.at_work is None and (not among or state.tp in among) for state in self._open
         )
 
-    def go_on(self, state: PartitionState, records: RecordSet) -> None:
+    def continue_set(self, state: PartitionState, records: RecordSet) -> None:
         """Continue a partition's set, now or when there is a slot. No thread may be reading it."""
         if state in self._open:
             self._read(state, records)
@@ -64,9 +64,9 @@ class HeavySets:
     def leave(self, state: PartitionState) -> None:
         """A partition's set was delivered completely or dropped."""
         self._waiting.pop(state, None)
-        self.give_up_place(state)
+        self.release_slot(state)
 
-    def give_up_place(self, state: PartitionState) -> None:
+    def release_slot(self, state: PartitionState) -> None:
         """Release the slot of a paused partition; a thread that is decoding it still finishes."""
         if state in self._open:
             self._open.remove(state)

@@ -73,7 +73,7 @@ class Deserialization:
             record = records[done]
             if key_deserializer is not None:
                 record.key = key  # as it was read
-            _tell_place(error, part, record)
+            _attach_record(error, part, record)
             return done, error
         return done, None
 
@@ -84,7 +84,7 @@ class Deserialization:
         return self._interceptors.on_consume(records)
 
 
-def _tell_place(error: Exception, part: str, record: Record) -> None:
+def _attach_record(error: Exception, part: str, record: Record) -> None:
     """Attach the record to the error, whatever its class."""
     bad = UndeserializedRecord(
         TopicPartition(record.topic, record.partition),

@@ -70,7 +70,7 @@ class FetchBuffer:
     ) -> None:
         self.delivery = delivery
         self.metrics = ConsumerMetrics()
-        """Told here of what is handed out, and by the fetches of what comes in."""
+        """Records are counted here, responses by the fetches."""
         self.bytes = 0
         """Bytes of the response bodies held. Written here only."""
         self.in_place = False
@@ -80,7 +80,7 @@ class FetchBuffer:
         self._fetch_max_bytes = fetch_max_bytes
         self._on_drained = on_drained
         self._heavy = HeavySets(on_heavy, awaited)
-        self._drained: list[PartitionState] = []  # told of at the end of the call
+        self._drained: list[PartitionState] = []  # reported at the end of the call
         self._line: OrderedDict[PartitionState, None] = OrderedDict()
         self._hidden: dict[PartitionState, None] = {}
 
@@ -123,7 +123,7 @@ class FetchBuffer:
         if not state.heavy:
             self._queue(state)
         elif state.chunk is None:
-            self._heavy.go_on(state, records)
+            self._heavy.continue_set(state, records)
 
     def fail(self, state: PartitionState, error: Exception, *, stays: bool) -> None:
         """Let reads raise `error` after the partition's earlier records."""
@@ -133,7 +133,7 @@ class FetchBuffer:
     def _queue(self, state: PartitionState) -> None:
         (self._hidden if state.paused else self._line)[state] = None
 
-    # --- changes of the application's mind
+    # --- seek, pause, resume
 
     def forget(self, state: PartitionState) -> None:
         """Drop all data of a partition: its position moved, or it is no longer assigned."""
@@ -165,7 +165,7 @@ class FetchBuffer:
         if state in self._line:
             del self._line[state]
             self._hidden[state] = None
-        self._heavy.give_up_place(state)
+        self._heavy.release_slot(state)
 
     def resume(self, state: PartitionState) -> None:
         """Deliver its records again, starting with the retained ones."""
@@ -219,7 +219,7 @@ class FetchBuffer:
             return None
         finally:
             if self._drained:
-                self._tell_drained()
+                self._report_drained()
 
     def take_lists(
         self, limit: int, among: Collection[PartitionState] | None = None
@@ -234,7 +234,7 @@ class FetchBuffer:
         try:
             while limit > 0 and (state := self._first(among)) is not None:
                 if state.tp in lists:
-                    break  # it is back in line with its next response: so are all behind it
+                    break  # its next response is in line, as for all partitions behind it
                 if state.chunk is None and state.records is None and state.error is not None:
                     if lists:
                         break
@@ -246,7 +246,7 @@ class FetchBuffer:
             return lists
         finally:
             if self._drained:
-                self._tell_drained()
+                self._report_drained()
 
     def take_batch(self, limit: int) -> RecordBatch | None:
         """Return records of the first partition in line: at most `limit`, and at most those of one
@@ -268,7 +268,7 @@ class FetchBuffer:
             return None
         finally:
             if self._drained:
-                self._tell_drained()
+                self._report_drained()
 
     def take_columns(self, limit: int) -> ColumnBatch | None:
         """Like `take_batch`, as columns that refer to the response's memory: no object per record.
@@ -300,7 +300,7 @@ class FetchBuffer:
             return None
         finally:
             if self._drained:
-                self._tell_drained()
+                self._report_drained()
 
     def _read_columns(
         self, state: PartitionState, records: RecordSet, limit: int
@@ -320,7 +320,7 @@ class FetchBuffer:
             self._on_chunk_done(state, state.chunk)
         return columns
 
-    def _tell_drained(self) -> None:
+    def _report_drained(self) -> None:
         drained, self._drained = self._drained, []
         self._on_drained(drained)
 
@@ -348,20 +348,20 @@ class FetchBuffer:
     def _first(self, among: Collection[PartitionState] | None) -> PartitionState | None:
         if among is None:
             return next(iter(self._line), None)
-        # In the order of the line, not of the question: else the first one asked for, if it is
-        # busy or has an error that stays, would starve the others.
+        # In the order of the line, not of `among`: otherwise the first of these, if it is busy or
+        # has a permanent error, would starve the others.
         return next((state for state in self._line if state in among), None)
 
     def install(
         self, state: PartitionState, records: RecordSet, decoded: list[Record] | KafkaError
     ) -> None:
-        """Take what a heavy set was read to elsewhere, if the partition still has that set."""
+        """Install the records that a thread decoded, if the partition still has that set."""
         if state.records is records:
             self._make_chunk(state, records, decoded)
             if state.chunk is not None:
                 self._queue(state)
             if self._drained:
-                self._tell_drained()
+                self._report_drained()
 
     def _decode(self, state: PartitionState, records: RecordSet, limit: int) -> None:
         decoded: list[Record] | KafkaError
@@ -375,8 +375,8 @@ class FetchBuffer:
         self._make_chunk(state, records, decoded)
 
     def _start_over(self, state: PartitionState) -> None:
-        """An interrupt, or no memory: what was decoded is lost, but was not handed out. Fetch it
-        again."""
+        """Fetch again after an interrupt or MemoryError: the decoded records are lost, but were not
+        delivered."""
         self._line.pop(state, None)
         self._close(state)
         self._heavy.leave(state)
@@ -385,8 +385,8 @@ class FetchBuffer:
     def _make_chunk(
         self, state: PartitionState, records: RecordSet, decoded: list[Record] | KafkaError
     ) -> None:
-        """Make the next chunk of a record set: perhaps without records, if only control batches
-        and gaps were left; or make its error."""
+        """Make the next chunk of a record set, or its error. The chunk is empty if only control
+        batches and gaps were left."""
         start = state.fetch_offset
         if start is None:
             raise IllegalStateError(f"{state} has records but no position")
@@ -401,7 +401,7 @@ class FetchBuffer:
         if self._deserialization.needed:
             try:
                 good, failure = self._deserialization.apply(decoded)
-                if failure is not None:  # raised after those before it, and retried on a read
+                if failure is not None:  # raised after the records before it; the next read retries
                     self.fail(state, failure, stays=False)
                     end, closes = decoded[good].offset, True
                     epoch = decoded[good - 1].leader_epoch if good else state.fetch_epoch
@@ -412,11 +412,11 @@ class FetchBuffer:
                 self._start_over(state)
                 raise
             if state.records is not records:
-                return  # the deserializer itself sought, or let go of the partition
+                return  # the deserializer called seek() or changed the assignment
         if closes:
             self._close(state)
             if records.only_partial and end == start:
-                self._on_cut_record(state, start)
+                self._on_truncated_record(state, start)
                 return
         self.metrics.on_records(len(decoded), monotonic())
         state.chunk = Chunk(decoded, start, end, closes)
@@ -424,8 +424,9 @@ class FetchBuffer:
         if closes:
             self._drained.append(state)
 
-    def _on_cut_record(self, state: PartitionState, offset: int) -> None:
-        """The response holds no whole record: the broker (before 0.10.1) cut it at our limit."""
+    def _on_truncated_record(self, state: PartitionState, offset: int) -> None:
+        """The response has no complete record: the broker (before 0.10.1) truncated it at the fetch
+        size."""
         if not state.grow(self._fetch_max_bytes):
             self.fail(
                 state,
@@ -451,15 +452,15 @@ class FetchBuffer:
         if chunk.closes or records is None:
             self._heavy.leave(state)
         elif not state.heavy:
-            return  # it stays in front until its response is handed out
+            return  # it stays first until its response is delivered
         self._line.pop(state, None)
         if records is not None and state.heavy:
-            self._heavy.go_on(state, records)
+            self._heavy.continue_set(state, records)
         elif records is not None or state.error is not None:
             self._queue(state)  # its next response: to the end of the line
 
     def _raise_error(self, state: PartitionState) -> None:
-        """Raise the partition's error, and let the others have their turn before it comes again."""
+        """Raise the partition's error, and move the partition to the end of the line."""
         self._line.pop(state, None)
         error = error_of(state)
         if state.error is not None:
@@ -469,7 +470,7 @@ class FetchBuffer:
         raise error.with_traceback(None)
 
     def _close(self, state: PartitionState) -> None:
-        """Let go of a partition's record set, and of the body if it was the last."""
+        """Close a partition's record set, and release the body after the last one."""
         records, body = state.records, state.body
         state.records = None
         state.body = None

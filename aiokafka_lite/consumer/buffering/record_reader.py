@@ -231,13 +231,13 @@ class Reader:
             self._check()
         except Exception:
             if monotonic() >= self._buffer.delivery.until:
-                await self._breathe()  # yield even if every read raises
+                await self._yield_to_loop()  # yield even if every read raises
             raise
         if monotonic() >= self._buffer.delivery.until and self._buffer.waiting:
-            await self._breathe()
+            await self._yield_to_loop()
             self._check()
 
-    async def _breathe(self) -> None:
+    async def _yield_to_loop(self) -> None:
         await asyncio.sleep(0)
         self._buffer.delivery.until = monotonic() + LOOP_BREATH
 

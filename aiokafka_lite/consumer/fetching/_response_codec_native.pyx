@@ -1,7 +1,7 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 # cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
-"""Reads the usual answer to a fetch. Its specification is the twin beside this module."""
+"""Decodes the common fetch response; `_response_codec_python` is the specification."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -76,7 +76,7 @@ cdef read(view, const uint8_t *data, Py_ssize_t size):
 cdef Py_ssize_t read_partition(
     view, const uint8_t *data, Py_ssize_t at, Py_ssize_t size, list into
 ) except? -1:
-    """Read one partition; gives where it ends, or -1 if it is not a usual one."""
+    """Read one partition; return where it ends, or -1 if it is not in the common form."""
     cdef const uint8_t *fixed = data + at
     cdef uint64_t length = 0
     if size - at < FIXED or fixed[30] > 1:  # too short; aborted transactions
@@ -112,7 +112,7 @@ cdef Py_ssize_t read_partition(
 cdef Py_ssize_t read_varint(
     const uint8_t *data, Py_ssize_t at, Py_ssize_t size, uint64_t *value
 ) noexcept:
-    """Read an unsigned varint; gives where it ends, or -1 if it is cut off or longer than five
+    """Read an unsigned varint; return where it ends, or -1 if it is truncated or longer than five
     bytes."""
     cdef int shift
     value[0] = 0

@@ -31,7 +31,7 @@ uuid_of = lru_cache(4096)(lambda data: UUID(bytes=data))
 
 
 def read_usual(frame: Buffer) -> FetchResponse | None:
-    """The answer, correlation id and all, if it is a usual one and nothing else."""
+    """Decode a frame, including its correlation id; None unless it is exactly a common response."""
     try:
         return _read(frame)
     except (error, IndexError):
@@ -102,10 +102,10 @@ def _read(frame: Buffer) -> FetchResponse | None:
 
 
 def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    """An unsigned varint, and where it ends.
+    """Return an unsigned varint, and where it ends.
 
     Raises:
-        IndexError: It is cut off, or has more than five bytes.
+        IndexError: It is truncated, or has more than five bytes.
     """
     value = 0
     for shift in range(0, 35, 7):

@@ -41,11 +41,11 @@ from aiokafka_lite.structs import TopicPartition
 log = logging.getLogger(__name__)
 
 RESPONSE_LIMIT_FROM: Final = 3
-"""First version in which a response has a limit (KIP-74, Kafka 0.10.1). Below it only the share of
-each partition has one, and a record larger than that share comes cut off."""
+"""First version that limits the whole response (KIP-74, Kafka 0.10.1). Older versions limit only
+each partition, and truncate a record that exceeds this limit."""
 
 LEAST_RESPONSE: Final = 64 * 1024
-"""The minimum size to request in a response, however many brokers share the memory."""
+"""Minimum bytes to request in a response, however many brokers share the memory."""
 
 FEW_BYTES: Final = 16 * 1024
 """Up to this size, waiting reads get the records before the next fetch is sent, within the call
@@ -71,13 +71,13 @@ class FetchOwner(Protocol):
 
     @property
     def share(self) -> int:
-        """Bytes of one broker that may be buffered and in flight."""
+        """Maximum bytes of one broker that are buffered or in flight."""
 
     def update(self, state: PartitionState) -> None:
-        """Something about a partition changed."""
+        """A partition changed: reconsider its fetch."""
 
     def leave_replica(self, state: PartitionState) -> None:
-        """A follower failed: fetch from the leader."""
+        """A follower failed: fetch the partition from its leader."""
 
 
 class BrokerFetch:
@@ -104,17 +104,17 @@ class BrokerFetch:
         self._loop = fetcher.loop
         self._session = FetchSession(fetcher.options)
         self._connection: Connection | None = None
-        self._latest = 0  # version of Fetch that it and we speak
+        self._latest = 0  # newest version of Fetch that both sides support
         self._in_flight: FetchFlight | None = None
-        self._failure: BaseException | None = None  # what the task has to deal with
-        self._partial = False  # whether the fetch in flight is a partial one
-        self._not_before = 0.0  # throttled, or backing off after a failure, until then
-        self._quiet_until = 0.0  # no partial fetch before then: the last one brought nothing
+        self._failure: BaseException | None = None  # the task handles it next
+        self._partial = False  # True if the fetch in flight is a partial one
+        self._not_before = 0.0  # loop time until which it is throttled or backs off
+        self._quiet_until = 0.0  # loop time; no partial fetch before: the last returned nothing
         self._failures = 0
-        self._sent_at = 0.0  # the fetch in flight, or the last one
+        self._sent_at = 0.0  # monotonic, of the fetch in flight or the last one
         self._answered_at = 0  # milliseconds since the epoch
         self._last_bytes = 0  # of the last response
-        self._gives_way = False  # to an answer being taken, and to who has waited for it
+        self._applying = False  # True while a response is applied and waiting reads take from it
         self._closed = False
         self._changed = asyncio.Event()
         self._task = fetcher.tasks.spawn(self._run(), f"fetch from broker {node}")
@@ -137,15 +137,15 @@ class BrokerFetch:
         if request is None or connection is None or connection.closed:
             return
         if connection.in_flight:
-            # The fetch under way may wait there for long, and the broker takes its turn.
+            # The broker answers in order, and may hold the fetch in flight for long.
             broker = self._fetcher.cluster.broker(self._node)
             connection = await broker.connection(Purpose.GENERAL)
         await connection.request(request, connection.version_of(FetchRequest))
 
-    # --- where its partitions stand
+    # --- its partitions
 
     def sort(self, state: PartitionState, *, wanted: bool) -> None:
-        """Something about a partition changed.
+        """Update a changed partition.
 
         Args:
             wanted: True to fetch it.
@@ -161,19 +161,19 @@ class BrokerFetch:
         self._session.on_change(state)
 
     def drop(self, state: PartitionState) -> None:
-        """A partition is fetched from another broker now, or not at all."""
+        """Stop fetching a partition, which moved to another broker or was lost."""
         self.line.pop(state, None)
         self.held.discard(state)
         self._session.on_change(state)
         self.wake()
 
     def polled_at(self, state: PartitionState) -> int | None:
-        """When the broker could last report a partition, in milliseconds since the epoch. In a
-        fetch session it omits partitions without changes."""
-        told = state.polled_at
-        if told is not None and self._session.remembers(state):
-            return max(told, self._answered_at)
-        return told
+        """Return when the broker last responded for a partition, in milliseconds since the epoch.
+        In a session, a response omits unchanged partitions, but counts for them too."""
+        polled_at = state.polled_at
+        if polled_at is not None and self._session.remembers(state):
+            return max(polled_at, self._answered_at)
+        return polled_at
 
     @property
     def failing(self) -> bool:
@@ -185,24 +185,24 @@ class BrokerFetch:
     def wake(self) -> None:
         """Wake the task in the next loop iteration. Not needed while a fetch is in flight or about
         to be sent, because its response wakes the task."""
-        if self._in_flight is None and not self._gives_way:
+        if self._in_flight is None and not self._applying:
             self._changed.set()
 
     def send(self) -> None:
         """Send the next fetch now if possible, otherwise wake the task."""
-        if self._in_flight is None and not self._gives_way and not self._maybe_send():
+        if self._in_flight is None and not self._applying and not self._maybe_send():
             self._changed.set()
 
     async def _run(self) -> None:
         while True:
             failure, self._failure = self._failure, None
             if failure is not None:
-                self._deal_with(failure)
-            elif self._in_flight is not None or self._gives_way or not self._maybe_send():
+                self._handle_failure(failure)
+            elif self._in_flight is not None or self._applying or not self._maybe_send():
                 await self._wait()
 
     async def _wait(self) -> None:
-        """Until something may have changed: a connection made, a pause over, or `wake`."""
+        """Wait until a connection is made, a pause is over, or `wake` is called."""
         self._changed.clear()
         now = self._loop.time()
         until: float | None = None
@@ -292,8 +292,8 @@ class BrokerFetch:
         return True
 
     def _plan(self) -> tuple[Collection[PartitionState], int]:
-        """Which partitions to ask for (all in line, or some), and how many bytes, as the memory
-        allows."""
+        """Return the partitions to request (all in line, or some) and the bytes, within the memory
+        limit."""
         share = self._fetcher.share
         max_bytes = max(min(self._response_bytes, share // 2), LEAST_RESPONSE)
         max_bytes = min(max_bytes, self._response_bytes)
@@ -314,38 +314,38 @@ class BrokerFetch:
         self._in_flight = None
         if self._closed:
             return
-        self._gives_way = True
-        fed: list[PartitionState] = []
+        self._applying = True
+        filled: list[PartitionState] = []
         try:
-            self._on_response(response, fed)
+            self._on_response(response, filled)
         except Exception as error:
-            self._gives_way = False
-            self._settle(fed)
+            self._applying = False
+            self._update_filled(filled)
             self._on_lost(error)
             return
         self._failures = 0
         waiters = self._fetcher.waiters
-        waited = bool(fed) and bool(waiters)
+        waited = bool(filled) and bool(waiters)
         few = self._last_bytes <= FEW_BYTES
         if waited and few:
             waiters.wake_now()
-        self._settle(fed)
+        self._update_filled(filled)
         if waited and not few:
-            # The application goes first, but sees no record before the next fetch has left.
-            self._gives_way = False
+            # Waiting reads are woken first, but run only after the next fetch was sent.
+            self._applying = False
             waiters.wake()
-            self._loop.call_soon(self._go_on)
+            self._loop.call_soon(self._continue)
         else:
-            self._go_on()
+            self._continue()
 
-    def _settle(self, fed: Iterable[PartitionState]) -> None:
-        """Let the partitions that brought something stand where they belong now."""
-        for state in fed:
-            if state.records is not None:  # else that was told when they were drained
+    def _update_filled(self, filled: Iterable[PartitionState]) -> None:
+        """Update the partitions that received data."""
+        for state in filled:
+            if state.records is not None:  # otherwise `on_drained` has updated it
                 self._fetcher.update(state)
 
-    def _go_on(self) -> None:
-        self._gives_way = False
+    def _continue(self) -> None:
+        self._applying = False
         if self._closed:
             return
         try:
@@ -354,15 +354,15 @@ class BrokerFetch:
             self._on_lost(error)  # in the task, which is supervised
 
     def _on_lost(self, error: BaseException) -> None:
-        """No answer will come, or it cannot be taken."""
+        """No response will arrive, or it cannot be applied."""
         self._in_flight = None
         self._failure = error
         self._changed.set()
 
-    def _deal_with(self, failure: BaseException) -> None:
+    def _handle_failure(self, failure: BaseException) -> None:
         """Handle a failed fetch; any error that is not a KafkaError is a bug and ends the task."""
         if isinstance(failure, SESSION_ERRORS):
-            self._on_session_refused(failure)
+            self._on_session_rejected(failure)
         elif isinstance(failure, KafkaError):
             self._session.on_failure()
             self._connection = None
@@ -370,9 +370,9 @@ class BrokerFetch:
         else:
             raise failure
 
-    def _on_session_refused(self, error: KafkaError) -> None:
-        """The broker does not go on with the session: begin a new one at once. Not so if it
-        refuses that one too, or names topics otherwise than we know them."""
+    def _on_session_rejected(self, error: KafkaError) -> None:
+        """The broker rejected the session: begin a new one at once, unless it rejects that one too,
+        or its topic ids differ from those in the metadata: then back off."""
         if self._failures or isinstance(error, FetchSessionTopicIdError):
             self._on_failure(error)
         else:
@@ -384,12 +384,12 @@ class BrokerFetch:
                 error,
             )
 
-    def _on_response(self, response: FetchResponse, fed: list[PartitionState]) -> None:
-        """Give the response to the buffer.
+    def _on_response(self, response: FetchResponse, filled: list[PartitionState]) -> None:
+        """Pass the response to the buffer.
 
         Args:
-            fed: Gets the partitions of which the application has something to read now. Where they
-                stand is still to be told: it changes again at once if they are read at once.
+            filled: Receives the partitions that now have data for the application. The caller
+                updates them, after waiting reads may have taken the data.
         """
         answers = self._session.take_answers(response)
         size = 0
@@ -405,7 +405,7 @@ class BrokerFetch:
             for answer in answers:
                 state = answer.asked.state
                 if fetcher.answers.take(answer, self._node, self._session.version, body):
-                    fed.append(state)
+                    filled.append(state)
                     if state in self.line:
                         self.line.move_to_end(state)
                 if answer.data.current_leader.leader_id >= 0:
@@ -421,7 +421,7 @@ class BrokerFetch:
         if throttle:
             pause = min(throttle, LONGEST_THROTTLE)
             self._not_before = self._loop.time() + pause
-        if self._partial and not fed:
+        if self._partial and not filled:
             self._quiet_until = self._loop.time() + self._options.quiet_partition_wait
 
     def _on_leader_hints(self, hints: Iterable[PartitionHint], response: FetchResponse) -> None:

@@ -79,7 +79,7 @@ _BEGIN: Final = 0  # epoch: open a session, and close the one that is named
 _END: Final = -1  # epoch: close the one that is named, open none
 _LAST: Final = 2**31 - 1  # epoch before 1
 _NO_ID: Final = UUID(int=0)
-_NO_REPLICA: Final = ReplicaState()  # of all requests: nobody writes to it
+_NO_REPLICA: Final = ReplicaState()  # shared by all requests, read-only
 
 
 class Asked(NamedTuple):
@@ -139,13 +139,15 @@ class FetchSession:
         self.version = 0
         self._options = options
         self._isolation = options.isolation_level.value
-        self._spoken = 0  # the version of all requests of the session
-        self._by_key: dict[tuple[str | UUID, int], TopicPartition] = {}  # what answers name
+        self._session_version = 0  # of all requests of the session
+        self._by_key: dict[
+            tuple[str | UUID, int], TopicPartition
+        ] = {}  # as responses identify them
         self._changed: dict[TopicPartition, PartitionState] = {}  # since the last request
-        self._without_id: set[TopicPartition] = set()  # those wanted whose topic has no known id
-        self._apart: _Apart | None = None  # asked outside, under way
+        self._without_id: set[TopicPartition] = set()  # wanted partitions whose topic id is unknown
+        self._apart: _Apart | None = None  # the fetch in flight, if outside the session
 
-    # --- what is wanted
+    # --- changes
 
     def on_change(self, state: PartitionState) -> None:
         """A partition changed: process it before the next request."""
@@ -156,7 +158,7 @@ class FetchSession:
         asked = self.asked.get(state.tp)
         return asked is not None and asked.state is state
 
-    # --- asking
+    # --- requests
 
     def next_request(
         self,
@@ -186,8 +188,8 @@ class FetchSession:
             else:
                 self._without_id.discard(tp)
         self.version = _version(latest, nameless=bool(self._without_id))
-        if self.version != self._spoken:
-            self._spoken = self.version
+        if self.version != self._session_version:
+            self._session_version = self.version
             self.epoch = _BEGIN
         if self.version < SESSIONS_FROM:
             self._forget_session()
@@ -283,7 +285,7 @@ class FetchSession:
                 topics.add(asked)
                 self._by_key[asked.key] = tp
             elif before.topic_id is not asked.topic_id and before.topic_id != asked.topic_id:
-                topics.forget(before)  # the topic was made again
+                topics.forget(before)  # the topic was recreated
                 del self._by_key[before.key]
                 topics.add(asked)
                 self._by_key[asked.key] = tp
@@ -294,12 +296,12 @@ class FetchSession:
     def _remember(self, asked: Asked, before: Asked | None) -> None:
         self.asked[asked.state.tp] = asked
         if before is not None and before.state is not asked.state:
-            _hand_on(before.state, asked.state)
+            _copy_broker_data(before.state, asked.state)
 
     def _forget_session(self) -> None:
         self.session_id, self.epoch = NO_SESSION, _BEGIN
 
-    # --- being answered
+    # --- responses
 
     def take_answers(self, response: FetchResponse) -> list[Answer]:
         """Return each partition of the response with its request.
@@ -315,14 +317,14 @@ class FetchSession:
         """
         apart, self._apart = self._apart, None
         if response.error_code:
-            self._on_refusal(for_code(response.error_code), within=apart is None)
+            self._on_rejected(for_code(response.error_code), within=apart is None)
         try:
             answers = _pair(response, self.version, *(apart or (self._by_key, self.asked)))
         except KafkaProtocolError:
             self.on_failure()
             raise
         if apart is None and self.version >= SESSIONS_FROM:
-            self._go_on(response, len(answers))
+            self._on_accepted(response, len(answers))
         return answers
 
     def on_failure(self) -> None:
@@ -333,7 +335,7 @@ class FetchSession:
         self._apart = None
         self.epoch = _BEGIN
 
-    def _on_refusal(self, kind: type[BrokerResponseError], *, within: bool) -> None:
+    def _on_rejected(self, kind: type[BrokerResponseError], *, within: bool) -> None:
         if within:
             self.on_failure()
             if kind is FetchSessionIdNotFound:
@@ -342,10 +344,10 @@ class FetchSession:
                 raise kind(f"fetch session {self.session_id or '(gone)'}")
         raise NodeNotReadyError(f"the broker rejected the fetch: {kind.message}")
 
-    def _go_on(self, response: FetchResponse, answered: int) -> None:
+    def _on_accepted(self, response: FetchResponse, answered: int) -> None:
         """Update the session after the broker has accepted the request."""
         if response.session_id == NO_SESSION:
-            self._forget_session()  # it has no room for one, or closed it, or throttles us
+            self._forget_session()  # the broker has no room for it, closed it, or throttles
         elif self.epoch != _BEGIN:
             self.epoch = 1 if self.epoch == _LAST else self.epoch + 1
         else:
@@ -353,8 +355,8 @@ class FetchSession:
             if answered == len(self.asked):
                 self.epoch = 1
             else:
-                # Java takes such an answer for a mistake. What is there may be taken, but not
-                # that the broker remembers the others: the session is closed with the next fetch.
+                # Java rejects such a response. Its partitions are used here, but the broker may
+                # not remember the others: the next fetch closes the session.
                 missing = len(self.asked) - answered
                 log.info(
                     "%s: A full fetch response lacks %d of %d partitions; starting a new session",
@@ -379,7 +381,7 @@ def _ask(state: PartitionState, ids: Mapping[str, UUID], *, by_id: bool) -> Aske
     return Asked(state, generation, topic_id, offset, state.leader_epoch, state.fetch_bytes)
 
 
-def _hand_on(old: PartitionState, new: PartitionState) -> None:
+def _copy_broker_data(old: PartitionState, new: PartitionState) -> None:
     """Copy the broker's data to the new state of a reassigned partition: it is not sent again."""
     if new.highwater is None:
         new.highwater = old.highwater
@@ -426,7 +428,7 @@ class _Topics:
 
     def __init__(self, request: FetchRequest) -> None:
         self._request = request
-        self._added: dict[str, FetchTopic] = {}  # a request asks for one topic of a name
+        self._added: dict[str, FetchTopic] = {}  # a request contains one topic of a name
         self._forgotten: dict[tuple[str, UUID], ForgottenTopic] = {}
 
     def add(self, asked: Asked) -> None:

@@ -153,7 +153,7 @@ class Fetcher:
                 error,
             )
 
-    # --- where the partitions stand
+    # --- which broker each partition is fetched from
 
     def on_metadata(self, metadata: Metadata) -> None:
         """Follow the leaders. O(assigned partitions), but only when metadata changed."""
@@ -252,8 +252,8 @@ class Fetcher:
         broker = self._brokers.get(state.node)
         if broker is None or broker.failing:
             return False
-        told = broker.polled_at(state)
-        return told is not None and now - told / 1000 < ENDS_KNOWN_FOR
+        polled_at = broker.polled_at(state)
+        return polled_at is not None and now - polled_at / 1000 < ENDS_KNOWN_FOR
 
     # --- pauses
 

@@ -49,7 +49,7 @@ class FetchFlight(RequestInPieces):
         """Discard the response without decoding it."""
         self._over = True
 
-    # the request
+    # request
 
     def encode_frame(
         self, version: int, correlation_id: int, client_id: str | None
@@ -59,7 +59,7 @@ class FetchFlight(RequestInPieces):
     def read_response(self, frame: Buffer, version: int) -> FetchResponse:
         return read_fetch_response(frame, version)
 
-    # the promise
+    # future
 
     def done(self) -> bool:
         return self._over

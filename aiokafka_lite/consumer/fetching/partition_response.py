@@ -28,41 +28,41 @@ from aiokafka_lite.record.record_set import RecordSet
 log = logging.getLogger(__name__)
 
 HEAVY_BATCH: Final = 128 * 1024
-"""Compressed bytes from which on a batch is decompressed in a thread: gzip gives about 0.5 GB a
-second, so that a smaller one takes a millisecond or two of the event loop at most."""
+"""Compressed bytes from which a batch is decompressed in a thread. gzip decompresses about half a
+gigabyte per second, so a smaller batch normally takes the event loop a millisecond or two."""
 
 HEAVY_MESSAGES: Final = 16 * 1024
-"""Size in bytes from which a v0 or v1 message set is decoded in a thread: each message costs many
-times as much as a record of a v2 batch, and a compressed one may wrap a thousand times its size."""
+"""Bytes from which a v0 or v1 message set is decoded in a thread: a message costs many times as
+much as a record of a v2 batch, and a compressed one may wrap a thousand times its size."""
 
 WHOLE_BATCHES_FROM: Final = 3
 """First version that returns a partition's first batch whole, however large it is (KIP-74)."""
 
 
 class Placing(Protocol):
-    """Where partitions are put as their answers say: the fetcher."""
+    """The fetcher, which decides where each partition is fetched."""
 
     loop: asyncio.AbstractEventLoop
 
     @property
     def metadata(self) -> Metadata:
-        """The newest."""
+        """The newest metadata."""
 
     @property
     def retry_delay(self) -> float:
-        """Seconds after which to try again what failed."""
+        """Seconds to wait before a retry."""
 
     def place(self, state: PartitionState, metadata: Metadata) -> None:
-        """Fetch a partition from its leader, or from the follower to prefer."""
+        """Fetch a partition from its leader, or from the leader's preferred follower."""
 
     def update(self, state: PartitionState) -> None:
-        """Something about a partition changed."""
+        """A partition changed: reconsider its fetch."""
 
     def retry_later(self, state: PartitionState, *, refresh: bool) -> None:
-        """Leave a partition alone for a moment, and perhaps ask where its leader is."""
+        """Pause the fetches of a partition; with `refresh`, also refresh the metadata."""
 
     def pause_for_retry(self, state: PartitionState) -> None:
-        """Leave a partition alone for a moment."""
+        """Pause the fetches of a partition."""
 
 
 class Answers:
@@ -91,27 +91,27 @@ class Answers:
         self._positions = positions
         self._buffer = buffer
         self._options = options
-        # Noted once: an attribute of an enum is a call in CPython 3.11, and each answer asks twice.
+        # Stored, because an attribute of an enum is a function call in CPython 3.11.
         self._committed = options.isolation_level is IsolationLevel.READ_COMMITTED
         self._metadata_max_age = metadata_max_age
         self._resolve_positions = resolve_positions
 
     def take(self, answer: Answer, node: int, version: int, body: ResponseBody) -> bool:
-        """One partition's part of a response.
+        """Apply one partition's part of a response.
 
         Returns:
-            True if the application has something to read from it. If these are records, the
-            partition's position is still to be updated (`Placing.update`).
+            True if the application can read records or an error of it. After records, the caller
+            must call `Placing.update`.
         """
         asked, data = answer
         state, offset = asked.state, asked.offset
         if not data.error_code and state.node in (node, NOWHERE):
-            # What is true of the partition, whoever asked: in a session it is told only once.
-            self._note(state, data, version)
+            # Valid even if the response is stale: in a session, the broker sends it only once.
+            self._record_offsets(state, data, version)
         if not self._positions.awaits_answer(state, asked.generation):
-            return False  # it was sought or lost meanwhile
+            return False  # the partition was sought or lost meanwhile
         if state.node != node or state.records is not None or state.fetch_offset != offset:
-            return False  # it moved to another broker, which was asked the same, or is to be
+            return False  # it moved to another broker, which gets the same request
         if data.error_code:
             return self._on_error(state, node, offset, for_code(data.error_code))
         state.polled_at = int(time.time() * 1000)
@@ -119,7 +119,7 @@ class Answers:
             self._on_preferred(state, data.preferred_read_replica)
         if not data.records:
             return False
-        if version >= WHOLE_BATCHES_FROM and _is_cut(data.records):
+        if version >= WHOLE_BATCHES_FROM and _is_truncated(data.records):
             self._placing.pause_for_retry(state)
             about = f"the first batch of {state} at offset {offset} is truncated"
             self._fail(state, errors.CorruptRecordException(about), stays=False)
@@ -148,17 +148,17 @@ class Answers:
             self._placing.place(state, metadata)
 
     def leave_replica(self, state: PartitionState) -> None:
-        """A follower failed: for a moment, fetch from the leader or the replica that it names."""
+        """A follower failed: fetch from the leader for a while, even if it names a follower."""
         state.replica = NOWHERE
         state.leader_until = self._placing.loop.time() + self._placing.retry_delay
 
-    def _note(self, state: PartitionState, data: PartitionData, version: int) -> None:
-        """Where the partition begins and ends."""
-        if data.high_watermark >= 0:  # -1 is "not known"
+    def _record_offsets(self, state: PartitionState, data: PartitionData, version: int) -> None:
+        """Record the start and end offsets of the partition."""
+        if data.high_watermark >= 0:  # -1: unknown
             state.highwater = data.high_watermark
         if version < 4:
             state.last_stable_offset = None
-        else:  # what is told unasked does not count (as in aiokafka)
+        else:  # ignored in read_uncommitted (as in aiokafka)
             state.last_stable_offset = data.last_stable_offset if self._committed else -1
         state.log_start_offset = data.log_start_offset if version >= 5 else None
 
@@ -171,7 +171,7 @@ class Answers:
         if kind is errors.OffsetOutOfRangeError and not from_follower:
             policy = self._options.auto_offset_reset
             if policy is not OffsetReset.NONE and state.chunk is not None:
-                # What is decoded is handed out first; whether the reset is due is seen after it.
+                # Deliver the decoded records first, then decide whether to reset.
                 state.waits_for_chunk = True
                 self._placing.update(state)
                 return False
@@ -184,7 +184,7 @@ class Answers:
                     policy,
                 )
                 state.reset_by_policy(policy, offset)
-                # Where it is reset to may be out of range again, and so on.
+                # The new position may be out of range again, and so on.
                 self._placing.pause_for_retry(state)
                 self._placing.update(state)
                 self._resolve_positions()
@@ -201,8 +201,8 @@ class Answers:
             )
             refresh = True
             if kind is errors.UnknownLeaderEpochError:
-                # An epoch that the broker does not know yet is newer than what metadata it would
-                # tell; one that it goes on refusing may be of a log that is gone.
+                # The broker lags behind the metadata, so a refresh helps only if it keeps rejecting
+                # the epoch, which may be that of a deleted topic.
                 refresh = state.refused_epoch == state.leader_epoch
                 state.refused_epoch = state.leader_epoch
             self._placing.retry_later(state, refresh=refresh)
@@ -233,15 +233,15 @@ def _aborted(data: PartitionData) -> list[tuple[int, int]]:
     return [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
 
 
-def _is_cut(records: Bytes) -> bool:
-    """True if the first batch claims more bytes than there are."""
+def _is_truncated(records: Bytes) -> bool:
+    """True if the first batch is longer than the data."""
     if len(records) < LENGTH_END:
         return True
     return int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True) > len(records) - LENGTH_END
 
 
 def is_heavy(records: Bytes) -> bool:
-    """True if decoding would block the event loop: the first batch, which stands for all, is
+    """True if decoding would block the event loop: the first batch, taken as typical, is
     compressed and large, or of an old format."""
     if len(records) < min(HEAVY_BATCH, HEAVY_MESSAGES):
         return False

@@ -18,14 +18,14 @@ OLDEST: Final = 15
 NEWEST: Final = 18
 
 _ONE_BYTE: Final = 126
-"""Most elements of an array, and bytes of a string, whose length + 1 takes a single byte."""
+"""Maximum elements of an array, or bytes of a string, whose length + 1 fits in one byte."""
 
 _HEADER: Final = Struct(">hhih")  # API, version, correlation id, the client id's length
 _FIRST: Final = Struct(">BiiibiiB")
-"""The header's tags; longest wait, least and most bytes, isolation; session, epoch; topics + 1."""
-_TOPIC: Final = Struct(">16sB")  # id, partitions + 1 (of not too many)
+"""Header tags; max wait, min and max bytes, isolation; session id and epoch; topics + 1."""
+_TOPIC: Final = Struct(">16sB")  # id, partitions + 1 (at most 127)
 _PARTITION: Final = Struct(">iiqiqiB")
-"""Index, leader epoch, offset; last epoch and log start (a follower's); most bytes, tags."""
+"""Index, leader epoch, offset; last epoch and log start (followers only); maximum bytes, tags."""
 _END: Final = b"\x00"  # tags of a topic, of the request
 
 

@@ -80,14 +80,14 @@ class _Parting:
         offsets: The application's positions.
         done: The processed part of these, to commit before the partitions are revoked.
         listener: The listener to call.
-        telling: True once the call of the listener has begun.
+        notified: True once the call of the listener has begun.
         lease: Valid while the listener runs, which may still commit.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     done: Mapping[TopicPartition, OffsetAndMetadata]
     listener: ConsumerRebalanceListener | None
-    telling: bool = False
+    notified: bool = False
     lease: AssignmentLease = field(default_factory=AssignmentLease)
 
 
@@ -184,9 +184,13 @@ class ConsumerGroup:
         """The error that the next read raises; see `take_failure`."""
         self._started = False
         self._patience = 0  # a pattern waits for metadata newer than this version
-        self._told: tuple[frozenset[str], str | None] | None = None  # topics, broker-side pattern
+        self._subscribed: tuple[frozenset[str], str | None] | None = (
+            None  # topics, broker-side pattern
+        )
         self._unwanted = Unwanted(subscription, assignment)
-        self._heard: ConsumerRebalanceListener | None = None  # called for an assignment last
+        self._notified_listener: ConsumerRebalanceListener | None = (
+            None  # called for an assignment last
+        )
         self._assigned = False  # True after the first assignment of the subscription
         self._changed = asyncio.Event()
         self._parting: _Parting | None = None
@@ -199,7 +203,7 @@ class ConsumerGroup:
         self._waiting = False  # a read waits for records
         self._read_as: ConsumerGroupMetadata | None = None
         self._taken = (0, 0)  # the chunk and its index at the last check
-        self._look: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
         self._ended = False
 
     # --- calls of the application
@@ -208,10 +212,10 @@ class ConsumerGroup:
         """Apply a changed subscription."""
         if self.failure is not None:
             self.take_failure()  # the membership tries again, and reports the next failure
-        self._unwanted.on_subscription(self._told[0] if self._told else ())
-        self._told = None
+        self._unwanted.on_subscription(self._subscribed[0] if self._subscribed else ())
+        self._subscribed = None
         listener = self._subscription.listener
-        if self._started and listener is not None and listener is not self._heard:
+        if self._started and listener is not None and listener is not self._notified_listener:
             self.driver.rejoin("a new listener must receive the assigned partitions")
         if self._subscription.pattern is not None:
             # The known topics may be only some of those that match.
@@ -222,7 +226,7 @@ class ConsumerGroup:
         """Remove the partitions at once, and leave the group in the background."""
         if self.driver.membership.state is not ClassicState.FENCED:  # which is permanent
             self.failure = None
-        self._told = None
+        self._subscribed = None
         self._unwanted.on_unsubscribe()
         self._read_as = None
         if not self._started:
@@ -251,7 +255,7 @@ class ConsumerGroup:
         if self._read_as is not None:
             return self._read_as
         member = self.driver.membership.group_metadata()
-        if self._parting is not None and self._parting.telling:
+        if self._parting is not None and self._parting.notified:
             return ConsumerGroupMetadata.leased(member, self._parting.lease)
         return ConsumerGroupMetadata.leased(member, self.leases.current)
 
@@ -286,7 +290,7 @@ class ConsumerGroup:
         """The positions of unsubscribed partitions, while the application may still commit them:
         from the call of its listener on."""
         parting = self._parting
-        return parting.offsets if parting is not None and parting.telling else {}
+        return parting.offsets if parting is not None and parting.notified else {}
 
     @property
     def topics(self) -> frozenset[str]:
@@ -300,15 +304,15 @@ class ConsumerGroup:
         if wanted and metadata.version > self._patience:
             by_broker = subscription.broker_pattern
             topics = subscription.topics if by_broker is None else frozenset()
-            if (topics, by_broker) != self._told:
-                self._told = (topics, by_broker)
+            if (topics, by_broker) != self._subscribed:
+                self._subscribed = (topics, by_broker)
                 matches = None if subscription.pattern is None else subscription.matches
                 self.driver.subscribe(topics, by_broker, matches)
                 self.driver.poll(self._waiting)  # a read may already be waiting
                 if not self._started:
                     self._started = True
                     self.driver.start()
-                    self._look_for_reads()
+                    self._check_reads()
         if self._started:
             self.driver.on_metadata(metadata)
 
@@ -334,7 +338,7 @@ class ConsumerGroup:
         if self._started and self._subscription.shared:
             self.driver.poll(waiting)
 
-    def _look_for_reads(self) -> None:
+    def _check_reads(self) -> None:
         """Report records that were taken without a call of `on_read` as a poll."""
         chunk = self._delivery.current
         taken = (id(chunk), chunk.index)
@@ -342,8 +346,8 @@ class ConsumerGroup:
             self._taken = taken
             if chunk.index:
                 self.driver.poll(self._waiting)
-        self._look = self._loop.call_later(
-            self.options.max_poll_interval / LOOKS, self._look_for_reads
+        self._check_timer = self._loop.call_later(
+            self.options.max_poll_interval / LOOKS, self._check_reads
         )
 
     def raise_failure(self) -> None:
@@ -442,8 +446,8 @@ class ConsumerGroup:
         """Close at once, without awaiting."""
         self._ended = True
         self._changed.set()
-        if self._look is not None:
-            self._look.cancel()
+        if self._check_timer is not None:
+            self._check_timer.cancel()
         self.commits.close()
         self.driver.abort()
         self._tasks.cancel()
@@ -460,15 +464,15 @@ class ConsumerGroup:
         if self._parting is None:
             self._assignment.withhold(partitions)
             if self.work is not None:
-                await self._listeners.tell(self.work.before_going, partitions)
+                await self._listeners.call(self.work.before_going, partitions)
             await self.commits.before_revoke(partitions, self._commit_deadline())
         if self._parting is not None:  # since before, or since `before_revoke`
             await self._part(self._parting, partitions)
             return
         listener = self._subscription.listener
         if listener is not None:
-            await self._listeners.tell(listener.on_partitions_revoked, partitions)
-        self._take_away(partitions)
+            await self._listeners.call(listener.on_partitions_revoked, partitions)
+        self._remove(partitions)
 
     async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
         """Remove partitions that other members may already own."""
@@ -481,9 +485,9 @@ class ConsumerGroup:
         if parting is None:  # otherwise the current assignment is the application's own
             self._assignment.withhold(partitions)
         if listener is not None:
-            await self._listeners.tell(listener.on_partitions_lost, partitions)
+            await self._listeners.call(listener.on_partitions_lost, partitions)
         if parting is None:
-            self._take_away(partitions)
+            self._remove(partitions)
         elif self.driver.membership.assignment.issubset(partitions):
             self._parting = None
 
@@ -495,17 +499,17 @@ class ConsumerGroup:
             return  # the application unsubscribed: they are about to be revoked
         self.failure = None  # resolved before a read raised it
         listener = self._subscription.listener
-        heard, self._heard = self._heard, listener
+        notified, self._notified_listener = self._notified_listener, listener
         self._assignment.replace(all, withhold=() if listener is None else added)
         self._subscription.on_assigned(all)
         self._track_topics()
         if listener is not None:
             # A new listener has not seen the retained partitions.
-            news = added if listener is heard else all
+            news = added if listener is notified else all
             self._unwanted.on_transit(news)
             self._assignment.withhold(news)
             self.leases.renew()  # from now on the application knows of the rebalance
-            await self._listeners.tell(listener.on_partitions_assigned, news)
+            await self._listeners.call(listener.on_partitions_assigned, news)
             self._assignment.release(news)
         self._unwanted.hold()
         self._assigned = self._parting is None
@@ -529,13 +533,13 @@ class ConsumerGroup:
         offsets = {tp: at for tp, at in parting.done.items() if tp in partitions}
         await self.commits.commit_last(offsets, self._commit_deadline())
         if parting.listener is not None:
-            parting.telling = True
-            await self._listeners.tell(parting.listener.on_partitions_revoked, partitions)
+            parting.notified = True
+            await self._listeners.call(parting.listener.on_partitions_revoked, partitions)
         parting.lease.given_up.update(partitions)
         if self.driver.membership.assignment.issubset(partitions):
             self._parting = None
 
-    def _take_away(self, partitions: Collection[TopicPartition]) -> None:
+    def _remove(self, partitions: Collection[TopicPartition]) -> None:
         if partitions and self._subscription.shared:
             self._assignment.replace(self._assignment.partitions.difference(partitions))
 

@@ -15,7 +15,7 @@ SHARE: Final = 0.6
 """The share of the remaining time that a listener or the last commit may take during `stop`: the
 following steps, such as LeaveGroup, need the rest."""
 
-Told: TypeAlias = Callable[[set[TopicPartition]], Awaitable[None] | None]
+ListenerMethod: TypeAlias = Callable[[set[TopicPartition]], Awaitable[None] | None]
 """A listener's method."""
 
 
@@ -33,12 +33,12 @@ class ListenerCalls:
         self._end_by: float | None = None
         self._limit: asyncio.Timeout | None = None  # of the listener that runs
 
-    async def tell(self, method: Told, partitions: Collection[TopicPartition]) -> None:
+    async def call(self, method: ListenerMethod, partitions: Collection[TopicPartition]) -> None:
         """Call a listener's method, and log what it raises."""
         try:
-            told = method(set(partitions))
-            if told is not None:
-                await self._limited(told)
+            result = method(set(partitions))
+            if result is not None:
+                await self._limited(result)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -57,12 +57,12 @@ class ListenerCalls:
         if self._limit is not None and not self._limit.expired():  # else already cancelled once
             self._limit.reschedule(self._deadline())
 
-    async def _limited(self, told: Awaitable[None]) -> None:
+    async def _limited(self, call: Awaitable[None]) -> None:
         try:
             async with asyncio.timeout_at(self._deadline()) as limit:
                 self._limit = limit
                 try:
-                    await told
+                    await call
                 finally:
                     self._limit = None
         except TimeoutError:
@@ -80,5 +80,5 @@ class ListenerCalls:
         now = self._loop.time()
         return now + SHARE * max(0.0, self._end_by - now)
 
-    def _log_failed(self, method: Told) -> None:
+    def _log_failed(self, method: ListenerMethod) -> None:
         log.exception("%s: Rebalance listener %r failed", self._log_name, method)

@@ -66,22 +66,22 @@ from aiokafka_lite.structs import TopicPartition
 log = logging.getLogger(__name__)
 
 _FOR_CONSUMERS_FROM: Final = 3
-"""First version that a consumer may ask with the right to see the topic (Kafka 2.3)."""
+"""First version that requires only the permission to describe the topic (Kafka 2.3)."""
 
 _IDS_FROM: Final = 10
-"""First version of Metadata that has topic ids (Kafka 2.8)."""
+"""First version of Metadata with topic ids (Kafka 2.8)."""
 
 _CONSUMER: Final = -1
 _UNDEFINED: Final = -1
 
 OUTDATED_TRIES: Final = 10
-"""How often metadata is requested again while its leader epoch is older than the position's. A
-lagging broker may report it; but a recreated topic counts its epochs from the beginning, and a
-cluster before 2.8 has no topic ids to distinguish the two."""
+"""How often metadata is refreshed while its leader epoch is older than the position's. A lagging
+broker reports an old epoch, but so does any broker for a recreated topic, whose epochs start at 0;
+without topic ids (before 2.8) the two look the same."""
 
 
 class _Asked(NamedTuple):
-    """What was asked about one partition, to judge the answer by."""
+    """The request for one partition, to match the response with."""
 
     state: PartitionState
     generation: int
@@ -122,16 +122,20 @@ class Validation:
         self._tasks = tasks
         self._loop = loop
         self._on_moved = on_moved
-        self._due: dict[PartitionState, None] = {}  # to be looked at in the next pass of the loop
+        self._due: dict[
+            PartitionState, None
+        ] = {}  # considered in the next iteration of the event loop
         self._asked: set[PartitionState] = set()
-        self._held: set[PartitionState] = set()  # to be looked at when more was handed out
+        self._deferred: set[PartitionState] = (
+            set()
+        )  # considered again when more records were delivered
         self._outdated: dict[PartitionState, int] = {}  # how often metadata was found too old
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Send no more requests."""
         self.closed = True
 
-    # --- what makes a position doubtful
+    # --- what invalidates a position
 
     def on_metadata(self) -> None:
         """The partitions have followed newer metadata. O(assigned partitions)."""
@@ -147,13 +151,13 @@ class Validation:
         self._due[state] = None
 
     def on_starved(self) -> None:
-        """The application waits: what was held for it may have been given up meanwhile."""
-        if self._held:
-            held, self._held = self._held, set()
+        """A read waits: the buffer may have dropped the records of deferred partitions."""
+        if self._deferred:
+            held, self._deferred = self._deferred, set()
             for state in held:
                 self.consider(state)
 
-    # --- asking
+    # --- requests
 
     def _look(self) -> None:
         due, self._due = self._due, {}
@@ -172,19 +176,19 @@ class Validation:
                 if leader is not None:  # else it is considered again with the next metadata
                     rivals.setdefault(leader.node_id, []).append(state)
                 continue
-            if state.error is not None and not _is_outdone(state):
+            if state.error is not None and not _is_superseded(state):
                 continue
             if state.records is not None:
-                self._held.add(state)  # comes back when they are decoded, too
+                self._deferred.add(state)  # also considered again once they are decoded
                 continue
             offset, epoch = state.fetch_offset, state.fetch_epoch
             if state.remade:
                 if state.chunk is None:
                     self._on_truncated(state, None, UNKNOWN_EPOCH)
                 else:
-                    state.waits_for_chunk = True  # comes back when it is handed out
+                    state.waits_for_chunk = True  # considered again once it is delivered
             elif offset is None or epoch < 0 or state.leader_epoch < 0:
-                self._validated(state)  # nothing is known that could be compared
+                self._validated(state)  # there is no epoch to compare
             elif epoch > state.leader_epoch and self._is_outdated(state):
                 self._asked.add(state)
                 self._tasks.spawn(self._refresh(state), f"refresh the leader epoch of {state}")
@@ -196,9 +200,9 @@ class Validation:
         for node, group in by_leader.items():
             self._asked.update(each.state for each in group)
             self._tasks.spawn(self._ask(node, group), f"validate positions at broker {node}")
-        for node, doubted in rivals.items():
-            self._asked.update(doubted)
-            self._tasks.spawn(self._ask_for_ids(node, doubted), f"ask broker {node} for topic ids")
+        for node, unsure in rivals.items():
+            self._asked.update(unsure)
+            self._tasks.spawn(self._ask_for_ids(node, unsure), f"ask broker {node} for topic ids")
 
     def _is_outdated(self, state: PartitionState) -> bool:
         tries = self._outdated.get(state, 0)
@@ -211,12 +215,12 @@ class Validation:
         self.consider(state)
 
     async def _pause(self) -> None:
-        """Back off, and have the metadata refreshed meanwhile (as Java does on any failure)."""
+        """Back off while the metadata is refreshed (as Java does after any failure)."""
         self._cluster.request_update()
         await asyncio.sleep(self._cluster.retry_backoff.delay(1))
 
     async def _ask(self, node: int, group: Collection[_Asked]) -> None:
-        """Ask one broker once. Who got no answer is asked about again after a pause."""
+        """Send one request. Partitions without a response are requested again after a pause."""
         try:
             try:
                 response = await self._cluster.broker(node).request(
@@ -227,7 +231,7 @@ class Validation:
                 )
             except UnsupportedVersionError:
                 for each in group:
-                    if self._counts(each):
+                    if self._still_applies(each):
                         self._validated(each.state)
                 return
             except KafkaError as error:
@@ -241,7 +245,7 @@ class Validation:
                 )
                 if not error.retriable:
                     for each in group:
-                        if self._counts(each):
+                        if self._still_applies(each):
                             self._fail(each.state, copy(error), stays=False)
                 await self._pause()
                 return
@@ -252,23 +256,23 @@ class Validation:
             for each in group:
                 self.consider(each.state)
 
-    async def _ask_for_ids(self, node: int, doubted: Collection[PartitionState]) -> None:
-        """Ask the leader of partitions, as metadata names it, which id their topics have.
+    async def _ask_for_ids(self, node: int, unsure: Collection[PartitionState]) -> None:
+        """Request the topic ids of partitions from the leader that the metadata reports.
 
-        If it contradicts metadata, or gives no answer, they are considered again after a pause,
-        with metadata that may be of another broker.
+        If it contradicts the metadata or does not respond, they are considered again after a pause,
+        with metadata that may come from another broker.
         """
-        wanted = {state: state.rival_id for state in doubted}
+        wanted = {state: state.rival_id for state in unsure}
         try:
             try:
                 response = await self._cluster.broker(node).request(
-                    metadata_request({state.tp.topic for state in doubted}, _IDS_FROM, False),
+                    metadata_request({state.tp.topic for state in unsure}, _IDS_FROM, False),
                     Purpose.GENERAL,
                     oldest=_IDS_FROM,
                     timeout=self._options.request_timeout,
                 )
             except UnsupportedVersionError:
-                confirmed = set(doubted)  # it cannot say anything against it
+                confirmed = set(unsure)  # this broker has no topic ids, so it cannot contradict
             except KafkaError as error:
                 log.info(
                     "%s: Requesting topic ids from broker %s failed: %s",
@@ -278,13 +282,13 @@ class Validation:
                 )
                 confirmed = set()
             else:
-                confirmed = _confirmed(doubted, response, node)
+                confirmed = _confirmed(unsure, response, node)
             if self.closed:
                 return
             pause = False
             for state, rival in wanted.items():
                 if state.rival_id is None or self._positions.get(state.tp) is not state:
-                    continue  # it is settled
+                    continue  # resolved meanwhile
                 if state in confirmed and state.rival_id == rival:
                     state.on_rival_confirmed()
                     log.info(
@@ -299,11 +303,11 @@ class Validation:
             if pause:
                 await self._pause()
         finally:
-            self._asked.difference_update(doubted)
-            for state in doubted:
+            self._asked.difference_update(unsure)
+            for state in unsure:
                 self.consider(state)
 
-    def _counts(self, asked: _Asked) -> bool:
+    def _still_applies(self, asked: _Asked) -> bool:
         """True if a response still applies to the partition's position."""
         state = asked.state
         return (
@@ -316,20 +320,20 @@ class Validation:
             and (state.fetch_offset, state.leader_epoch) == (asked.offset, asked.leader_epoch)
         )
 
-    # --- what brokers answer
+    # --- responses
 
     def _on_response(
         self, group: Collection[_Asked], response: OffsetForLeaderEpochResponse
     ) -> bool:
-        """Judge each partition's answer.
+        """Apply the response of each partition.
 
         Returns:
-            Whether all of the group were answered, so that none needs a pause.
+            True if no partition must be requested again.
         """
         open_ = {each.state.tp: each for each in group}
         for topic in response.topics:
-            for told in topic.partitions:
-                tp = TopicPartition(topic.topic, told.partition)
+            for end in topic.partitions:
+                tp = TopicPartition(topic.topic, end.partition)
                 asked = open_.get(tp)
                 if asked is None:
                     log.warning(
@@ -337,18 +341,18 @@ class Validation:
                         self._options.log_name,
                         *tp,
                     )
-                elif told.error_code:
-                    self._on_error(asked, for_code(told.error_code)(tp.topic))
+                elif end.error_code:
+                    self._on_error(asked, for_code(end.error_code)(tp.topic))
                 else:
                     del open_[tp]
-                    if self._counts(asked):
-                        self._on_end(asked, told)
+                    if self._still_applies(asked):
+                        self._on_end(asked, end)
         return not open_
 
     def _on_error(self, asked: _Asked, error: KafkaError) -> None:
-        """Java asks again after any code but one."""
+        """Handle an error code. Java retries after all codes but one."""
         if isinstance(error, TopicAuthorizationFailedError):
-            if self._counts(asked):
+            if self._still_applies(asked):
                 self._fail(asked.state, error, stays=False)
         else:
             level = logging.INFO if error.retriable else logging.WARNING
@@ -360,10 +364,10 @@ class Validation:
                 error,
             )
 
-    def _on_end(self, asked: _Asked, told: EpochEndOffset) -> None:
+    def _on_end(self, asked: _Asked, end: EpochEndOffset) -> None:
         state, offset = asked.state, asked.offset
-        known = told.end_offset > _UNDEFINED and told.leader_epoch > _UNDEFINED
-        if known and told.end_offset >= offset:
+        known = end.end_offset > _UNDEFINED and end.leader_epoch > _UNDEFINED
+        if known and end.end_offset >= offset:
             log.debug("%s: %s is valid at offset %s", self._options.log_name, state, offset)
             self._validated(state)
             return
@@ -371,14 +375,14 @@ class Validation:
         if (
             state.chunk is not None
             and position is not None
-            and (epoch >= 0 or (known and position <= told.end_offset))
+            and (epoch >= 0 or (known and position <= end.end_offset))
         ):
-            # What is decoded reaches beyond: the application may not have read that far.
+            # The application may not have read the decoded records past that offset.
             self._buffer.forget(state)
             state.return_to(position, epoch)
             self._on_moved(state)
         elif known:
-            self._on_truncated(state, told.end_offset, told.leader_epoch)
+            self._on_truncated(state, end.end_offset, end.leader_epoch)
         else:
             self._on_truncated(state, None, UNKNOWN_EPOCH)
 
@@ -388,7 +392,7 @@ class Validation:
         self._on_moved(state)
 
     def _on_truncated(self, state: PartitionState, end: int | None, epoch: int) -> None:
-        """The log that was read ends at `end`, or (None) nothing of it is known to be left."""
+        """The log that was read ends at `end`; None: nothing of it is known to be left."""
         position = state.position
         policy = self._options.auto_offset_reset
         log.warning(
@@ -408,7 +412,7 @@ class Validation:
             state.reset_by_policy(policy, position)
         else:
             state.return_to(end, epoch)
-            state.unvalidated = False  # the leader itself said so
+            state.unvalidated = False  # this offset is the leader's
         self._outdated.pop(state, None)
         self._on_moved(state)
 
@@ -417,16 +421,16 @@ class Validation:
         self._on_moved(state)
 
 
-def _is_outdone(state: PartitionState) -> bool:
+def _is_superseded(state: PartitionState) -> bool:
     """True if the pending error reports the truncation of a log that was replaced since."""
     error = state.error
     return state.remade and isinstance(error, LogTruncationError) and bool(error.divergent_offsets)
 
 
 def _confirmed(
-    doubted: Collection[PartitionState], response: MetadataResponse, node: int
+    unsure: Collection[PartitionState], response: MetadataResponse, node: int
 ) -> set[PartitionState]:
-    """Those whose topic has the rival id and that the broker leads, by its own word."""
+    """Return the partitions whose rival topic id the broker reports, and which it says it leads."""
     led = {
         (topic.name, partition.partition_index): topic.topic_id
         for topic in response.topics
@@ -434,7 +438,7 @@ def _confirmed(
         for partition in topic.partitions
         if partition.leader_id == node
     }
-    return {state for state in doubted if led.get(state.tp) == state.rival_id}
+    return {state for state in unsure if led.get(state.tp) == state.rival_id}
 
 
 def _request(group: Collection[_Asked]) -> OffsetForLeaderEpochRequest:

@@ -70,7 +70,7 @@ _NONE: Final = -1
 _TIME_OF: Final = {OffsetReset.EARLIEST: EARLIEST, OffsetReset.LATEST: LATEST}
 
 
-class _AskAgain(KafkaError):
+class _RetryLookup(KafkaError):
     """An error code after which the lookup is retried. Java's consumer retries after all but two,
     and refreshes the metadata: the leader epoch may be that of a topic that was recreated since."""
 
@@ -149,7 +149,7 @@ async def list_offsets(
             asking = _ask(cluster, group, pending, deadline, isolation, settle, search_from)
             asks[asyncio.ensure_future(asking)] = group
         for topic, group in unknown.items():
-            learning = _learn(cluster, topic, group, deadline, settle)
+            learning = _wait_for_topic(cluster, topic, group, deadline, settle)
             asks[asyncio.ensure_future(learning)] = group
 
     ask(pending)
@@ -160,7 +160,7 @@ async def list_offsets(
             for each in done:
                 again += [tp for tp in asks.pop(each) if tp in pending]
                 each.result()
-            # What a broker did not settle has another leader by now, what was not known has one.
+            # Unsettled partitions have another leader by now, and unknown ones have one.
             ask(again)
     finally:
         for each in asks:
@@ -170,8 +170,8 @@ async def list_offsets(
 def _by_leader(
     cluster: Cluster, partitions: Collection[TopicPartition]
 ) -> tuple[list[list[TopicPartition]], dict[str, list[TopicPartition]]]:
-    """The partitions by the broker to ask, those without a leader each alone; and those of topics
-    that are not known yet, by their topic."""
+    """Group partitions by leader, those without a leader one by one; and those of unknown topics by
+    topic."""
     metadata = cluster.metadata
     led: dict[int, list[TopicPartition]] = {}
     alone: list[list[TopicPartition]] = []
@@ -189,7 +189,7 @@ def _by_leader(
     return [*led.values(), *alone], unknown
 
 
-async def _learn(
+async def _wait_for_topic(
     cluster: Cluster,
     topic: str,
     group: Collection[TopicPartition],
@@ -201,7 +201,7 @@ async def _learn(
         await cluster.partitions_of(topic, deadline)
     except KafkaTimeoutError as error:
         for tp in group:
-            settle(tp, _out_of_time(tp, error))
+            settle(tp, _timed_out(tp, error))
     except KafkaError as error:
         for tp in group:
             settle(tp, copy(error))
@@ -216,8 +216,8 @@ async def _ask(
     settle: Callable[[TopicPartition, Found | KafkaError], None],
     oldest: int,
 ) -> None:
-    """Ask the leader of the first partition of a group, until that one is settled; and about the
-    others that are pending along with it."""
+    """Request offsets from the leader of the first partition of a group until that one is settled.
+    Each request includes the other pending partitions of the group."""
     first = next(iter(group))
 
     def build(version: int) -> ListOffsetsRequest:
@@ -229,7 +229,7 @@ async def _ask(
                 topic.partitions.append(
                     ListOffsetsPartition(
                         partition_index=tp.partition,
-                        # A broker that does not know yet that it leads no more shall say so.
+                        # Lets a broker that is no longer the leader report it.
                         current_leader_epoch=UNKNOWN_EPOCH if known is None else known.leader_epoch,
                         timestamp=pending[tp],
                     )
@@ -243,19 +243,19 @@ async def _ask(
 
     def check(response: ListOffsetsResponse) -> None:
         for topic in response.topics:
-            for told in topic.partitions:
-                tp = TopicPartition(topic.name, told.partition_index)
-                if not told.error_code:
-                    settle(tp, _found(tp, told))
+            for answer in topic.partitions:
+                tp = TopicPartition(topic.name, answer.partition_index)
+                if not answer.error_code:
+                    settle(tp, _found(tp, answer))
                     continue
-                error = for_code(told.error_code)(tp.topic)
+                error = for_code(answer.error_code)(tp.topic)
                 if isinstance(error, TopicAuthorizationFailedError):
                     settle(tp, error)
                 elif isinstance(error, UnsupportedForMessageFormatError) and oldest:
-                    settle(tp, Found(_NONE, _NONE))  # no record of this log can be found by time
+                    settle(tp, Found(_NONE, _NONE))  # this log format has no timestamps
                 elif tp == first:
-                    raise error if error.invalid_metadata else _AskAgain(str(error)) from error
-        if first in pending:  # asking again at once would go on for ever
+                    raise error if error.invalid_metadata else _RetryLookup(str(error)) from error
+        if first in pending:  # retrying at once could loop forever
             settle(
                 first,
                 KafkaProtocolError(f"The leader of {_named(first)} returned no offset for it"),
@@ -272,21 +272,21 @@ async def _ask(
         )
     except KafkaTimeoutError as error:
         for tp in group:
-            settle(tp, _out_of_time(tp, error))
+            settle(tp, _timed_out(tp, error))
     except KafkaError as error:
         settle(first, error)
 
 
-def _out_of_time(tp: TopicPartition, error: KafkaTimeoutError) -> KafkaTimeoutError:
+def _timed_out(tp: TopicPartition, error: KafkaTimeoutError) -> KafkaTimeoutError:
     timeout = KafkaTimeoutError(f"no offset of {_named(tp)} was found in time: {error.args[0]}")
     timeout.__cause__ = error
     return timeout
 
 
-def _found(tp: TopicPartition, told: ListOffsetsPartitionResponse) -> Found | KafkaProtocolError:
-    found = Found(told.offset, told.timestamp)
-    if told.offset == _NONE and told.old_style_offsets:  # version 0 answers with a list
-        found = Found(told.old_style_offsets[0], _NONE)
+def _found(tp: TopicPartition, answer: ListOffsetsPartitionResponse) -> Found | KafkaProtocolError:
+    found = Found(answer.offset, answer.timestamp)
+    if answer.offset == _NONE and answer.old_style_offsets:  # version 0 returns a list
+        found = Found(answer.old_style_offsets[0], _NONE)
     if found.offset < _NONE:
         return KafkaProtocolError(
             f"The leader of {_named(tp)} returned the invalid offset {found.offset}"
@@ -341,7 +341,7 @@ class PositionResolver:
         self._on_resolved = on_resolved
         self._asked: set[_Wanted] = set()
         self._woken = False
-        self._moved = asyncio.Event()  # set when positions were found, cleared by who waits
+        self._moved = asyncio.Event()  # set when positions were found, cleared by each wait
 
     def close(self) -> None:
         """Stop all lookups, and end the waits."""
@@ -426,7 +426,7 @@ class PositionResolver:
                     self._on_committed(state, found.get(state.tp))
         finally:
             self._asked.difference_update(wanted)
-        self.wake()  # the policy has its turn, or the question its next one
+        self.wake()  # apply the policy, or retry
 
     def _on_committed(self, state: PartitionState, commit: CommittedOffset | None) -> None:
         if commit is None:
@@ -470,7 +470,7 @@ class PositionResolver:
             )
         finally:
             self._asked.difference_update(wanted)
-        self.wake()  # those that timed out are asked about again
+        self.wake()  # look up those that timed out again
 
     def _on_found(self, state: PartitionState, generation: int, found: Found | KafkaError) -> None:
         if not self._positions.awaits_answer(state, generation):
@@ -480,10 +480,10 @@ class PositionResolver:
         elif isinstance(found, KafkaError):
             self._fail(state, found)
         elif isinstance(state.reset, ResetByDuration) and found.offset == _NONE:
-            state.reset = OffsetReset.LATEST  # no record is that young: begin with the next one
+            state.reset = OffsetReset.LATEST  # no record is that recent: start with the next one
         else:
             log.debug("%s: %s starts at offset %s", self._options.log_name, state, found.offset)
-            # An empty log of an old broker has no latest offset to tell but its beginning.
+            # An old broker may return -1 for an empty log, which starts at 0.
             self._settle(state, max(found.offset, 0), UNKNOWN_EPOCH)
 
     def _settle(self, state: PartitionState, offset: int, epoch: int) -> None:

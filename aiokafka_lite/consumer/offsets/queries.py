@@ -35,13 +35,13 @@ async def offsets_at(
         UnsupportedVersionError: `search` is True, and a broker is older than 0.10.1.
         KafkaError: A broker returned an error for a partition.
     """
-    told: dict[TopicPartition, Found | KafkaError] = {}
+    results: dict[TopicPartition, Found | KafkaError] = {}
     await list_offsets(
-        cluster, times, deadline, isolation=isolation, on_found=told.__setitem__, search=search
+        cluster, times, deadline, isolation=isolation, on_found=results.__setitem__, search=search
     )
     found: dict[TopicPartition, Found] = {}
     for tp in times:
-        answer = told[tp]
+        answer = results[tp]
         if isinstance(answer, KafkaError):
             raise answer
         found[tp] = answer

@@ -339,17 +339,17 @@ class PartitionState:
         if known is not None and known.leader in metadata.brokers:
             self._on_leader(known.leader, known.leader_epoch)
 
-    def _on_topic_id(self, told: UUID) -> None:
-        if told == self.topic_id:
+    def _on_topic_id(self, reported: UUID) -> None:
+        if reported == self.topic_id:
             self.rival_id = None  # if it was set, the position is validated once more
         elif self.fetch_offset is None:
             if self.topic_id is not None:
                 self._outdate()  # the answer under way may be about the old topic
-            self.topic_id = told
+            self.topic_id = reported
         elif self.topic_id is None and self.rival_id is None:
-            self.topic_id = told
+            self.topic_id = reported
         else:
-            self.rival_id = told
+            self.rival_id = reported
             self.unvalidated = True
 
     def on_rival_confirmed(self) -> None:

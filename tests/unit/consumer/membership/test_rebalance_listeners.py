@@ -18,14 +18,14 @@ async def hang(partitions: set[TopicPartition]) -> None:
 async def test_one_that_hangs_is_cancelled_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     loop = asyncio.get_running_loop()
     calls = ListenerCalls("g", loop)
-    telling = asyncio.create_task(calls.tell(hang, SET))
+    calling = asyncio.create_task(calls.call(hang, SET))
     await asyncio.sleep(0.01)
-    assert not telling.done()
+    assert not calling.done()
     async with asyncio.timeout(30):
         with caplog.at_level(logging.WARNING):
             calls.end_by(loop.time() + 0.1)
-            await telling
-            await calls.tell(hang, SET)  # what is left is shared again
+            await calling
+            await calls.call(hang, SET)  # what is left is shared again
     assert caplog.text.count("had not returned when the consumer stopped") == 2
     assert "failed" not in caplog.text
 
@@ -39,18 +39,18 @@ async def test_a_quick_one_is_not_hurried() -> None:
         told.append(partitions)
 
     calls.end_by(asyncio.get_running_loop().time() + 10)
-    await calls.tell(listen, SET)
-    await calls.tell(told.append, SET)
+    await calls.call(listen, SET)
+    await calls.call(told.append, SET)
     assert told == [SET, SET]
 
 
 async def test_being_cancelled_is_no_mistake_of_the_listener() -> None:
     calls = ListenerCalls("g", asyncio.get_running_loop())
-    telling = asyncio.create_task(calls.tell(hang, SET))
+    calling = asyncio.create_task(calls.call(hang, SET))
     await asyncio.sleep(0)
-    telling.cancel()
+    calling.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await telling
+        await calling
 
 
 async def test_what_it_awaits_may_be_cancelled(caplog: pytest.LogCaptureFixture) -> None:
@@ -62,5 +62,5 @@ async def test_what_it_awaits_may_be_cancelled(caplog: pytest.LogCaptureFixture)
         await inner
 
     with caplog.at_level(logging.ERROR):
-        await calls.tell(listen, SET)
+        await calls.call(listen, SET)
     assert "CancelledError" in caplog.text
