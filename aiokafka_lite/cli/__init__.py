@@ -29,6 +29,7 @@ COMMANDS = {
     "group": "list groups, and how far they are behind",
     "cluster": "describe the cluster and its health",
     "config": "read and change configurations",
+    "bench": "measure throughput and latency",
     "profile": "save connection settings under a name",
     "completion": "print a completion script for bash, zsh or fish",
     "broker": "run an embedded Kafka broker for development, without Java or Docker",

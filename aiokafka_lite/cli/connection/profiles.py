@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -74,11 +73,13 @@ def load_profiles(environ: Mapping[str, str] = os.environ) -> Profiles:
         UsageError: The file is not valid.
     """
     path = config_path(environ)
+    if not path.exists():
+        return Profiles(None, {})
+    import tomllib  # most start without a file, and faster
+
     try:
         with path.open("rb") as file:
             read = tomllib.load(file)
-    except FileNotFoundError:
-        return Profiles(None, {})
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from error
     current, tables = read.get("profile"), read.get("profiles", {})

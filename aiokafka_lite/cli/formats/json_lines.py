@@ -21,7 +21,7 @@ from aiokafka_lite.cli.formats.encodings import unpacker
 from aiokafka_lite.cli.formats.records import InputRecord
 from aiokafka_lite.cli.formats.writing import Record, RecordWriter
 
-__all__ = ["VALUES", "json_line_reader", "json_line_writer"]
+__all__ = ["VALUES", "json_line_reader", "json_line_writer", "value_writer"]
 
 VALUES: Final = "auto, text, json, hex, base64 or unpack:FORMAT"
 

@@ -20,9 +20,7 @@ from aiokafka_lite.cli.connection.client_arguments import consumer_arguments
 from aiokafka_lite.cli.connection.lookup import Lookup, open_lookup
 from aiokafka_lite.cli.connection.settings import Settings
 from aiokafka_lite.cli.failures import FAILED, OK, UsageError, complain
-from aiokafka_lite.cli.formats.filters import parse_filters
 from aiokafka_lite.cli.formats.grammar import parse_format
-from aiokafka_lite.cli.formats.json_lines import json_line_writer
 from aiokafka_lite.cli.formats.writing import Record, RecordWriter, format_writer
 from aiokafka_lite.cli.offsets.grammar import Kind, OffsetRange, parse_offset
 from aiokafka_lite.cli.offsets.resolve import EARLIEST, Resolved, resolve
@@ -91,7 +89,7 @@ class Plan:
             count=args.count,
             idle=args.idle,
             write=_writer(args),
-            keep=parse_filters(args.grep),
+            keep=_filter(args.grep),
             group=args.group,
             commit=not args.no_commit,
             committed=arguments.get("isolation_level") == "read_committed",
@@ -115,6 +113,14 @@ def _check_group(args: argparse.Namespace, offset: OffsetRange) -> None:
         )
 
 
+def _filter(texts: Sequence[str]) -> Callable[[Sequence[Record]], list[Record]] | None:
+    if not texts:
+        return None
+    from aiokafka_lite.cli.formats.filters import parse_filters  # few need it
+
+    return parse_filters(texts)
+
+
 def _partitions(text: str) -> list[int]:
     numbers = text.split(",")
     if not all(number.isdecimal() for number in numbers):
@@ -126,6 +132,8 @@ def _writer(args: argparse.Namespace) -> RecordWriter:
     if args.json:
         if args.format is not None:
             raise UsageError("-J and -f exclude each other")
+        from aiokafka_lite.cli.formats.json_lines import json_line_writer
+
         return json_line_writer(args.value, keys_only=args.keys_only)
     if args.format is not None:
         if args.value != "auto" or args.keys_only:
@@ -137,7 +145,9 @@ def _writer(args: argparse.Namespace) -> RecordWriter:
     if args.value.startswith("unpack:"):
         modifier = f"{{unpack[{args.value.removeprefix('unpack:')}]}}"
     if modifier is None:
-        json_line_writer(args.value)  # raises UsageError
+        from aiokafka_lite.cli.formats.json_lines import value_writer
+
+        value_writer(args.value)  # raises UsageError
         modifier = ""
     return format_writer(parse_format(verb + modifier + r"\n"))
 

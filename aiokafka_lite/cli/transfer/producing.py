@@ -20,7 +20,6 @@ from aiokafka_lite.cli.connection.client_arguments import producer_arguments
 from aiokafka_lite.cli.connection.settings import Settings, canonical
 from aiokafka_lite.cli.failures import FAILED, OK, CommandError, UsageError, complain
 from aiokafka_lite.cli.formats.grammar import parse_format
-from aiokafka_lite.cli.formats.json_lines import json_line_reader
 from aiokafka_lite.cli.formats.reading import (
     FormatReader,
     LineReader,
@@ -124,6 +123,8 @@ def _reader(args: argparse.Namespace) -> ValueReader | Reader:
     if args.value not in ("auto", "json") or (args.value != "auto" and not args.json):
         raise UsageError("--value is `auto` or `json`, and needs -J")
     if args.json:
+        from aiokafka_lite.cli.formats.json_lines import json_line_reader  # few need it
+
         return LineReader(json_line_reader(args.value), skip_empty=True)
     if args.key_delimiter is not None:
         return LineReader(_key_and_value(_delimiter(args.key_delimiter)))

@@ -1,0 +1,101 @@
+"""`bench produce|consume|latency TOPIC`: measures throughput and latency against a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from aiokafka_lite.cli.connection.flags import add_connection_flags
+from aiokafka_lite.cli.durations import duration
+from aiokafka_lite.cli.failures import USAGE, UsageError, complain
+
+__all__ = ["EXAMPLES", "add_arguments", "run"]
+
+EXAMPLES: Final = """
+examples:
+  aiokafka-lite bench produce load --records 1000000 --size 100
+  aiokafka-lite bench produce load --rate 20000 -X linger.ms=5 -X compression.type=zstd
+  aiokafka-lite bench consume load --records 1000000
+  aiokafka-lite bench latency load --records 10000
+
+The topic has to exist, and `produce` and `latency` fill it: use one of its own.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `bench`."""
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, purpose in (
+        ("produce", "send records as fast as possible, or at a rate"),
+        ("consume", "read records from the start of a topic"),
+        ("latency", "send records one by one, and wait until a consumer has each"),
+    ):
+        action = commands.add_parser(
+            name,
+            help=purpose,
+            description=f"{purpose[0].upper()}{purpose[1:]}.",
+            allow_abbrev=False,
+        )
+        add = action.add_argument
+        add("topic", metavar="TOPIC")
+        default = 1_000 if name == "latency" else 100_000
+        add(
+            "--records",
+            "--num-records",
+            metavar="N",
+            type=_positive,
+            default=default,
+            help=f"default: {default:,}",
+        )
+        if name != "consume":
+            add(
+                "--size",
+                "--record-size",
+                metavar="BYTES",
+                type=_positive,
+                default=100,
+                help="bytes of a value; default: 100",
+            )
+        if name == "produce":
+            add(
+                "--rate",
+                "--throughput",
+                metavar="N",
+                type=_positive,
+                help="records a second; default: as many as possible",
+            )
+        add(
+            "--warmup",
+            metavar="TIME",
+            type=duration,
+            default=0.0,
+            help="measure only after so long, such as 5s",
+        )
+        add("-J", "--json", action="store_true", help="print the result as JSON")
+        add_connection_flags(action)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, and print the result."""
+    from aiokafka_lite.cli.connection.client_arguments import (
+        consumer_arguments,
+        producer_arguments,
+    )
+    from aiokafka_lite.cli.connection.settings import gather
+    from aiokafka_lite.cli.running import configure_logging, execute
+    from aiokafka_lite.cli.transfer.benchmarking import measure
+
+    configure_logging(args.quiet, args.verbose)
+    try:
+        settings = gather(args)
+        producer, consumer = producer_arguments(settings), consumer_arguments(settings)
+    except UsageError as error:
+        complain("bench", error)
+        return USAGE
+    return execute("bench", lambda: measure(args, producer, consumer, settings.timeout))
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)

@@ -1,0 +1,151 @@
+"""The administrative commands against a real Kafka, their effect checked by other clients."""
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.commands import Shell
+from tools.kafka import RealKafka
+
+kafka_python: Any = pytest.importorskip("kafka", reason="the interop extra is not installed")
+confluent: Any = pytest.importorskip("confluent_kafka", reason="the interop extra is not installed")
+confluent_admin: Any = pytest.importorskip("confluent_kafka.admin")
+
+Rows = Callable[..., Any]
+
+
+@pytest.fixture
+def shell(kafka: RealKafka, tmp_path: Path) -> Shell:
+    return Shell(kafka.bootstrap_servers, tmp_path)
+
+
+@pytest.fixture
+def rows(shell: Shell) -> Rows:
+    """Runs a command and returns what it prints as JSON."""
+
+    def run(*arguments: str) -> Any:
+        done = shell.run(*arguments, "--output", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.fixture
+def other(kafka: RealKafka) -> Any:
+    """librdkafka's admin client, as the witness."""
+    return confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+
+
+def a_topic() -> str:
+    return f"cli-{uuid.uuid4().hex[:10]}"
+
+
+def config_of(other: Any, topic: str, name: str) -> Any:
+    resource = confluent_admin.ConfigResource("TOPIC", topic)
+    return other.describe_configs([resource])[resource].result(30)[name].value
+
+
+def partitions_of(other: Any, topic: str) -> int:
+    found = other.list_topics(topic, timeout=30).topics[topic]
+    return 0 if found.error else len(found.partitions)
+
+
+def test_topic_is_created_altered_and_deleted(shell: Shell, rows: Rows, other: Any) -> None:
+    topic = a_topic()
+    [created] = rows("topic", "create", topic, "-p", "3", "-c", "retention.ms=7200000")
+    assert (created["partitions"], created["replicas"]) == (3, 1)
+    assert partitions_of(other, topic) == 3
+    assert config_of(other, topic, "retention.ms") == "7200000"
+    assert topic in [each["topic"] for each in rows("topics")]
+    [described] = rows("topic", "describe", topic)
+    assert (described["partitions"], described["unhealthy"]) == (3, 0)
+    assert [each["leader"] for each in rows("topic", "describe", topic, "-p")] != [None] * 3
+
+    shell.fails(2, "topic", "alter", topic, "--set", "retention.ms=1")  # nobody says yes
+    assert config_of(other, topic, "retention.ms") == "7200000"
+    changes = ("--set", "retention.ms=3600000", "--append", "cleanup.policy=compact")
+    done = shell.run("topic", "alter", topic, *changes, "--partitions", "5", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert config_of(other, topic, "retention.ms") == "3600000"
+    assert config_of(other, topic, "cleanup.policy") == "delete,compact"
+    assert partitions_of(other, topic) == 5
+
+    assert shell.run("topic", "delete", topic, "--yes").returncode == 0
+    assert topic not in other.list_topics(timeout=30).topics
+
+
+def test_records_are_trimmed(kafka: RealKafka, shell: Shell, rows: Rows) -> None:
+    topic = a_topic()
+    rows("topic", "create", topic, "-p", "1")
+    shell.ok("produce", topic, stdin=b"".join(b"%d\n" % n for n in range(10)))
+    [before] = rows("topic", "offsets", topic, "-o", "-4")
+    assert (before["start"], before["end"], before["at"]) == (0, 10, 6)
+    assert shell.run("topic", "trim", topic, "-o", "6", "--yes").returncode == 0
+    consumer = kafka_python.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers)
+    try:
+        tp = kafka_python.TopicPartition(topic, 0)
+        assert consumer.beginning_offsets([tp])[tp] == 6
+    finally:
+        consumer.close()
+    assert shell.ok("consume", topic, "-e", "-f", "%v") == b"6789"
+
+
+def test_group_lag_is_that_of_another_clients_commit(
+    kafka: RealKafka, shell: Shell, rows: Rows
+) -> None:
+    topic, group = a_topic(), f"cli-{uuid.uuid4().hex[:10]}"
+    rows("topic", "create", topic, "-p", "1")
+    shell.ok("produce", topic, stdin=b"a\nb\nc\nd\ne\n")
+    consumer = confluent.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
+    try:
+        consumer.commit(offsets=[confluent.TopicPartition(topic, 0, 2)], asynchronous=False)
+    finally:
+        consumer.close()
+    assert group in [each["group"] for each in rows("groups")]
+    [lag] = rows("group", "lag", group)
+    assert (lag["topic"], lag["committed"], lag["end"], lag["lag"]) == (topic, 2, 5, 3)
+    assert rows("group", "lag", group, "--total")[0]["lag"] == 3
+
+
+def test_cluster_is_described(rows: Rows, other: Any) -> None:
+    described = other.list_topics(timeout=30)
+    [info] = rows("cluster", "info")
+    assert info["brokers"] == len(described.brokers)
+    assert info["cluster_id"] == described.cluster_id
+    assert [each["broker"] for each in rows("cluster", "brokers")] == sorted(described.brokers)
+    assert rows("cluster", "health") == []
+
+
+def test_configs_are_changed(shell: Shell, rows: Rows, other: Any) -> None:
+    topic = a_topic()
+    rows("topic", "create", topic, "-p", "1")
+    done = shell.run("config", "set", "topic", topic, "retention.ms=9000000", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert config_of(other, topic, "retention.ms") == "9000000"
+    [found] = rows("config", "get", "topic", topic, "retention.ms")
+    assert (found["value"], found["source"]) == ("9000000", "TOPIC_CONFIG")
+    assert (
+        shell.run("config", "set", "topic", topic, "--delete", "retention.ms", "-y").returncode == 0
+    )
+    assert config_of(other, topic, "retention.ms") != "9000000"
+
+
+def test_bench_fills_and_reads_a_topic(kafka: RealKafka, shell: Shell, rows: Rows) -> None:
+    topic = a_topic()
+    rows("topic", "create", topic, "-p", "2")
+    produced = json.loads(shell.ok("bench", "produce", topic, "--records", "5000", "-J"))
+    assert (produced["records"], produced["failures"]) == (5000, 0)
+    consumer = kafka_python.KafkaConsumer(bootstrap_servers=kafka.bootstrap_servers)
+    try:
+        both = [kafka_python.TopicPartition(topic, number) for number in (0, 1)]
+        assert sum(consumer.end_offsets(both).values()) == 5000
+    finally:
+        consumer.close()
+    consumed = json.loads(shell.ok("bench", "consume", topic, "--records", "5000", "-J"))
+    assert consumed["records"] == 5000
+    assert json.loads(shell.ok("bench", "latency", topic, "--records", "50", "-J"))["records"] == 50
