@@ -59,17 +59,17 @@ class LogTruncationError(OffsetOutOfRangeError):
     @property
     def offsets(self) -> dict[tuple[str, int], int]:
         """By partition, the offset of the next record to read."""
-        return self._told(0)
+        return self._argument(0)
 
     @property
     def divergent_offsets(self) -> dict[tuple[str, int], int]:
-        """By partition, the first offset at which the log differs from what was read: seek to it
-        to miss no record. Partitions without a known divergent offset are left out."""
-        return self._told(1)
+        """By partition, the first offset at which the log differs from the records that were
+        read: seek to it to miss none. Partitions without a known divergent offset are omitted."""
+        return self._argument(1)
 
-    def _told(self, index: int) -> dict[tuple[str, int], int]:
-        told = self.args[index] if index < len(self.args) else None
-        return dict(told) if isinstance(told, Mapping) else {}
+    def _argument(self, index: int) -> dict[tuple[str, int], int]:
+        value = self.args[index] if index < len(self.args) else None
+        return dict(value) if isinstance(value, Mapping) else {}
 
     def __str__(self) -> str:
         if not self.offsets:

@@ -42,15 +42,15 @@ class KafkaCluster:
     Args:
         version: Kafka's release, such as `"4.4.0"` or `"0.8.2.2"`.
         nodes: How many brokers.
-        config: Broker settings added to, or set over, the harness's own; None removes one.
-        port: The first broker's port; chosen when None.
-        security: TLS and SASL listeners beside the plain one (KRaft releases only).
-        heap: Each broker's maximum heap, as `-Xmx` takes it.
-        advertised_ports: Where clients are told to find each node's plain listener, such as a
-            proxy's (KRaft releases only); None: where it is. The brokers go on talking directly.
-        quick: Start soon rather than run fast: for tests, not for measurements.
-        jvm_options: Added to the harness's own, for the brokers; they start without the archive
-            of classes then.
+        config: Broker settings that override the harness's; None removes one.
+        port: Port of the first broker; None: any free port.
+        security: TLS and SASL listeners in addition to the plain one (KRaft releases only).
+        heap: Maximum heap of each broker, as for `-Xmx`.
+        advertised_ports: Port advertised for each node's plain listener, such as a proxy's (KRaft
+            releases only); None: the actual port. Brokers still connect to each other directly.
+        quick: Optimize for startup time, not speed: for tests, not for measurements.
+        jvm_options: Added to the harness's options for brokers, which then do not use the class
+            archive.
 
     Raises:
         KafkaNotAvailable: On entry: Java, Maven or the jars are not available.
