@@ -163,6 +163,17 @@ cdef class RecordSet:
             self.release()
             self.payload = None
 
+    def raise_limit(self, decompressed_limit):
+        if self.busy:
+            raise RuntimeError("a RecordSet is read by one caller at a time")
+        if self.error is None or self.error[0] is not RecordTooLargeError:
+            return False
+        if decompressed_limit <= self.limit:
+            return False
+        self.limit = decompressed_limit
+        self.error = None
+        return True
+
     def read(self, Py_ssize_t max_records):
         return self.take(max_records)
 

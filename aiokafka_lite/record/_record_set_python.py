@@ -154,6 +154,25 @@ class RecordSet:
             raise kind(message)
         return out
 
+    def raise_limit(self, decompressed_limit: int) -> bool:
+        """Read on with a higher limit after a batch exceeded the old one.
+
+        Args:
+            decompressed_limit: Maximum bytes of one decompressed batch from now on.
+
+        Returns:
+            True if that RecordTooLargeError was pending; `read()` opens the batch again. False if
+            nothing changed: another error is pending or none, or the limit is not higher.
+        """
+        error = self._error
+        if error is None or error[0] is not RecordTooLargeError:
+            return False
+        if decompressed_limit <= self._limit:
+            return False
+        self._limit = decompressed_limit
+        self._error = None
+        return True
+
     def close(self) -> None:
         """Release `data` before the set is exhausted; no more records are read."""
         self._records = self._next = None

@@ -304,6 +304,10 @@ _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _ZSTD_RATIO: Final = 32 * 1024  # a run of 128 KiB costs 4 bytes
 _ZSTD_STEP: Final = 64
 _ZSTD_TRUSTED_RATIO: Final = 64  # a claim up to here is allocated at once
+_ZSTD_BLOCK: Final = 128 * 1024  # maximum bytes of a decompressed block
+_ZSTD_RUN: Final = 1  # block types: a run of one byte,
+_ZSTD_COMPRESSED: Final = 2
+_ZSTD_RESERVED: Final = 3  # and one that is invalid
 
 
 def _zstd_compress(data: Bytes, level: int | None) -> bytes:
@@ -330,9 +334,32 @@ def _zstd_decompress(data: Bytes, limit: int) -> bytes:
                 return decompressor.decompress(data, allow_extra_data=False)
             except zstandard.ZstdError:
                 pass  # corrupt, or more frames follow: the streaming reader decides
+        if limit < DEFAULT_LIMIT and _zstd_fits(data, limit):
+            limit = DEFAULT_LIMIT  # in larger steps, which are faster
         return _zstd_stream(decompressor, data, limit)
     except zstandard.ZstdError as error:
         raise _corrupt(Compression.ZSTD, error) from error
+
+
+def _zstd_fits(data: Bytes, limit: int) -> bool:
+    """True if the block headers show that all frames decompress to at most `limit` bytes."""
+    import zstandard
+
+    with memoryview(data) as view:
+        at, end, room = 0, len(view), limit
+        while bytes(view[at : at + 4]) == _ZSTD_MAGIC and end - at > 4:
+            has_checksum = view[at + 4] & 4
+            at += zstandard.frame_header_size(bytes(view[at : at + 18]))
+            last = 0
+            while not last:
+                header = int.from_bytes(view[at : at + 3], "little")
+                last, kind, size = header & 1, header >> 1 & 3, header >> 3
+                room -= _ZSTD_BLOCK if kind == _ZSTD_COMPRESSED else size
+                at += 4 if kind == _ZSTD_RUN else 3 + size
+                if room < 0 or at > end or kind == _ZSTD_RESERVED:
+                    return False
+            at += 4 if has_checksum else 0
+    return True
 
 
 def _zstd_stream(decompressor: "zstandard.ZstdDecompressor", data: Bytes, limit: int) -> bytes:

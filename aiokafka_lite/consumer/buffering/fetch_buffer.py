@@ -13,6 +13,8 @@ Non-obvious:
 - A set of large compressed batches is decoded by `on_heavy`, in a thread, when it has a slot
   (`background_decode`): its partition is in line only while it has a chunk. If the partition
   changed meanwhile, `state.records` is another set.
+- Small compressed batches may decompress to a thousand times their size or more. A set that is
+  decoded here has a limit for each batch; a batch that exceeds it makes the set a heavy one.
 - The memory is accounted per response body: all record sets of a response point into one buffer,
   which the network layer reuses when the last of them is closed.
 """
@@ -34,6 +36,7 @@ from aiokafka_lite.consumer.partitions.positions import PartitionState, error_of
 from aiokafka_lite.consumer.partitions.response_body import ResponseBody
 from aiokafka_lite.errors import IllegalStateError, KafkaError, RecordTooLargeError
 from aiokafka_lite.record.columnar.columns import Columns, columns_of, read_columns
+from aiokafka_lite.record.compression import DEFAULT_LIMIT
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
@@ -310,6 +313,8 @@ class FetchBuffer:
             columns = read_columns(records, limit)
             self._make_chunk(state, records, [])  # whose end is where the columns end
         except KafkaError as error:
+            if self._hand_over(state, records):
+                return None
             self._make_chunk(state, records, error)
         except BaseException:
             self._start_over(state)
@@ -367,12 +372,26 @@ class FetchBuffer:
         decoded: list[Record] | KafkaError
         try:
             decoded = records.read(limit)
+        except RecordTooLargeError as error:
+            if self._hand_over(state, records):
+                return
+            decoded = error
         except KafkaError as error:
             decoded = error
         except BaseException:
             self._start_over(state)
             raise
         self._make_chunk(state, records, decoded)
+
+    def _hand_over(self, state: PartitionState, records: RecordSet) -> bool:
+        """Decode a set in a thread from here on if its next batch exceeded the limit of sets that
+        are decoded in the event loop. False: its error is final."""
+        if not records.raise_limit(DEFAULT_LIMIT):
+            return False
+        self._line.pop(state, None)
+        state.heavy = True
+        self._heavy.continue_set(state, records)
+        return True
 
     def _start_over(self, state: PartitionState) -> None:
         """Fetch again after an interrupt or MemoryError: the decoded records are lost, but were not

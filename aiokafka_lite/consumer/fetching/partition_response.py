@@ -21,7 +21,7 @@ from aiokafka_lite.consumer.partitions.positions import NOWHERE, PartitionState,
 from aiokafka_lite.consumer.partitions.response_body import ResponseBody
 from aiokafka_lite.errors import BrokerResponseError, KafkaError, for_code
 from aiokafka_lite.protocol.messages.fetch import PartitionData
-from aiokafka_lite.record.compression import Bytes
+from aiokafka_lite.record.compression import DEFAULT_LIMIT, Bytes
 from aiokafka_lite.record.header import LENGTH_AT, LENGTH_END, BatchHeader
 from aiokafka_lite.record.record_set import RecordSet
 
@@ -30,6 +30,10 @@ log = logging.getLogger(__name__)
 HEAVY_BATCH: Final = 128 * 1024
 """Compressed bytes from which a batch is decompressed in a thread. gzip decompresses about half a
 gigabyte per second, so a smaller batch normally takes the event loop a millisecond or two."""
+
+LOOP_LIMIT: Final = 2 * 1024 * 1024
+"""Maximum bytes of a batch that is decompressed in the event loop, which takes up to four
+milliseconds. A batch that exceeds it, however small its compressed form, is left to a thread."""
 
 HEAVY_MESSAGES: Final = 16 * 1024
 """Bytes from which a v0 or v1 message set is decoded in a thread: a message costs many times as
@@ -125,6 +129,7 @@ class Answers:
             self._fail(state, errors.CorruptRecordException(about), stays=False)
             return True
         topic, partition = state.tp
+        heavy = is_heavy(data.records)
         records = RecordSet(
             data.records,
             topic,
@@ -132,8 +137,9 @@ class Answers:
             offset,
             check_crcs=self._options.check_crcs,
             aborted=_aborted(data) if self._committed else (),
+            decompressed_limit=(DEFAULT_LIMIT if heavy or self._buffer.in_place else LOOP_LIMIT),
         )
-        self._buffer.add(state, records, body, heavy=is_heavy(data.records))
+        self._buffer.add(state, records, body, heavy=heavy)
         return True
 
     def _on_preferred(self, state: PartitionState, replica: int) -> None:

@@ -18,7 +18,7 @@ from aiokafka_lite.errors import (
     UnsupportedCodecError,
 )
 from aiokafka_lite.record import compression
-from aiokafka_lite.record.compression import Compression, compress, decompress
+from aiokafka_lite.record.compression import DEFAULT_LIMIT, Compression, compress, decompress
 
 REAL = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 TEXT = random.Random(4).randbytes(5000) + b"to be or not to be, " * 10_000
@@ -246,3 +246,24 @@ def test_context_is_reset_after_an_error():
         with pytest.raises(CorruptRecordException):
             decompress(compressed[: len(compressed) // 2], codec)
         assert decompress(compressed, codec) == TEXT
+
+
+@pytest.mark.parametrize("frames", [1, 3])
+@pytest.mark.parametrize("level", [1, 19])
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_low_limit_changes_no_zstd_result(frames, level, sized):
+    import zstandard
+
+    options = zstandard.ZstdCompressionParameters.from_level(
+        level, write_content_size=sized, write_checksum=not sized
+    )
+    text = random.Random(level).randbytes(70_000) + b"a" * 300_000
+    compressor = zstandard.ZstdCompressor(compression_params=options)
+    data = b"".join(compressor.compress(text) for _ in range(frames))
+    for limit in (frames * len(text), 2 * 1024 * 1024, DEFAULT_LIMIT):
+        assert decompress(data, Compression.ZSTD, limit=limit) == text * frames
+    with pytest.raises(RecordTooLargeError):
+        decompress(data, Compression.ZSTD, limit=frames * len(text) - 1)
+    for cut in (len(data) - 1, len(data) // 2, 20, 10, 5):
+        with pytest.raises(CorruptRecordException):
+            decompress(data[:cut], Compression.ZSTD, limit=2 * 1024 * 1024)

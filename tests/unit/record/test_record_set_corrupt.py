@@ -11,7 +11,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.record.compression import Compression, compress
 from aiokafka_lite.record.legacy import encode_message_set
-from tests.unit.record.record_batches import T0, batch, patched, simple, with_records
+from tests.unit.record.record_batches import T0, batch, control, patched, simple, with_records
 
 GOOD = bytes([12, 0, 0, 0, 1, 1, 0])  # a record of two nulls at delta 0
 LONG = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"  # the longest varint
@@ -195,3 +195,66 @@ def test_corrupt_legacy_message_raises(build):
 def test_non_buffers_raise(build, data):
     with pytest.raises(TypeError):
         build.RecordSet(data, "t", 0, 0)
+
+
+@pytest.mark.parametrize("codec", [c for c in Compression if c])
+def test_a_raised_limit_reads_on_at_the_batch_that_exceeded_the_old_one(build, codec):
+    data = (
+        batch(simple(2), 0, codec)
+        + batch(simple(3, size=100_000), 2, codec)
+        + batch(simple(2), 5, codec)
+    )
+    record_set = build.RecordSet(data, "orders", 3, 0, decompressed_limit=10_000)
+    assert not record_set.raise_limit(1_000_000)  # no batch has exceeded it yet
+    assert [r.offset for r in record_set.read(100)] == [0, 1]
+    assert not record_set.raise_limit(10_000)
+    for _ in range(2):
+        with pytest.raises(RecordTooLargeError):
+            record_set.read(100)
+    assert (record_set.next_offset, record_set.exhausted) == (2, False)
+    assert record_set.raise_limit(1_000_000)
+    assert [r.offset for r in record_set.read(4)] == [2, 3, 4, 5]
+    assert [r.offset for r in record_set.read(100)] == [6]
+    assert record_set.exhausted
+    assert not record_set.raise_limit(2_000_000)
+
+
+def test_a_raised_limit_keeps_aborted_records_hidden(build):
+    aborted = batch(
+        simple(3, size=100_000),
+        0,
+        Compression.GZIP,
+        producer_id=9,
+        producer_epoch=0,
+        transactional=True,
+    )
+    data = (
+        aborted + control(3, 9, commit=False) + batch(simple(2, size=100_000), 4, Compression.GZIP)
+    )
+    record_set = build.RecordSet(data, "t", 0, 0, aborted=[(9, 0)], decompressed_limit=10_000)
+    with pytest.raises(RecordTooLargeError):
+        record_set.read(10)
+    assert record_set.raise_limit(1_000_000)
+    assert [r.offset for r in record_set.read(10)] == [4, 5]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_raised_limit_reads_wrapped_messages(build, magic):
+    messages = [(T0, b"k", b"v" * 50_000)] * 3
+    data = encode_message_set(messages, magic, compression=Compression.GZIP)
+    record_set = build.RecordSet(data, "t", 0, 0, decompressed_limit=10_000)
+    with pytest.raises(RecordTooLargeError):
+        record_set.read(10)
+    assert record_set.raise_limit(1_000_000)
+    assert len(record_set.read(10)) == 3
+
+
+def test_a_raised_limit_clears_no_other_error(build):
+    data = batch(simple(2))
+    data[-1] ^= 1
+    record_set = build.RecordSet(data, "t", 0, 0, decompressed_limit=10_000)
+    with pytest.raises(CorruptRecordException):
+        record_set.read(10)
+    assert not record_set.raise_limit(1_000_000)
+    with pytest.raises(CorruptRecordException):
+        record_set.read(10)

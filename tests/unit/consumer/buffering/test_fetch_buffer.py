@@ -12,7 +12,7 @@ from aiokafka_lite.consumer.partitions.delivery import EMPTY, Delivery, Record
 from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.consumer.partitions.response_body import ResponseBody
 from aiokafka_lite.errors import CorruptRecordException, KafkaError, RecordTooLargeError
-from aiokafka_lite.record.compression import Compression, decompress
+from aiokafka_lite.record.compression import DEFAULT_LIMIT, Compression, decompress
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 from tests.unit.consumer.makers import batch, control_batch, numbered
@@ -44,13 +44,18 @@ class Bench:
     def __getitem__(self, partition: int) -> PartitionState:
         return self.positions.state(TopicPartition("t", partition))
 
-    def arrive(self, *parts: tuple[int, bytes | bytearray], heavy: bool = False) -> None:
+    def arrive(
+        self,
+        *parts: tuple[int, bytes | bytearray],
+        heavy: bool = False,
+        limit: int = DEFAULT_LIMIT,
+    ) -> None:
         """One response with data for these partitions."""
         body = ResponseBody(sum(len(data) for _, data in parts), self.released.append)
         for partition, data in parts:
             state = self[partition]
             assert state.fetch_offset is not None
-            records = RecordSet(data, "t", partition, state.fetch_offset)
+            records = RecordSet(data, "t", partition, state.fetch_offset, decompressed_limit=limit)
             self.buffer.add(state, records, body, heavy=heavy)
 
     def seek(self, partition: int, offset: int) -> None:
@@ -442,6 +447,65 @@ def test_a_heavy_set_is_decoded_elsewhere() -> None:
     assert bench.heavy == []
     assert bench[0].fetchable
     assert bench.buffer.bytes == 0
+
+
+def bomb(start: int) -> bytearray:
+    return batch([b"0" * 100_000] * 2, start, compression=Compression.GZIP)
+
+
+@pytest.mark.parametrize("read", ["one by one", "lists", "batches", "columns"])
+def test_a_batch_that_grows_beyond_the_limit_is_decoded_elsewhere(read: str) -> None:
+    bench = Bench()
+    data = batch(numbered(2)) + bomb(2) + batch(numbered(1, 4), 4)
+    bench.arrive((0, data), (1, batch(numbered(1))), limit=50_000)
+    seen: list[tuple[int, int]] = []
+
+    def take() -> None:
+        before = None
+        while before != len(seen):
+            before = len(seen)
+            if read == "one by one":
+                seen.extend(bench.read())
+            elif read == "lists":
+                for tp, records in bench.buffer.take_lists(100).items():
+                    seen.extend((tp.partition, r.offset) for r in records)
+            elif read == "batches":
+                if (taken := bench.buffer.take_batch(100)) is not None:
+                    seen.extend((r.partition, r.offset) for r in taken)
+            elif (columns := bench.buffer.take_columns(100)) is not None:
+                partition = columns.topic_partition.partition
+                seen.extend((partition, columns.start + i) for i in range(len(columns)))
+
+    take()
+    assert sorted(seen) == [(0, 0), (0, 1), (1, 0)]  # the others do not wait for it
+    assert [state.tp.partition for state, _ in bench.heavy] == [0]
+    bench.decode(100)
+    take()
+    assert sorted(seen) == [*((0, i) for i in range(5)), (1, 0)]
+    assert bench.heavy == []
+    assert bench.buffer.bytes == 0
+    assert sorted(bench.drained) == [0, 1]
+
+
+def test_a_batch_beyond_the_limit_of_threads_fails() -> None:
+    bench = Bench()
+    bench.arrive((0, bomb(0)), limit=DEFAULT_LIMIT)
+    assert bench.read() == [(0, 0), (0, 1)]
+    too_large = RecordSet(bomb(2), "t", 0, 2, decompressed_limit=50_000)
+    with pytest.raises(RecordTooLargeError):
+        too_large.read(1)
+    assert not too_large.raise_limit(50_000)
+
+
+def test_a_seek_before_a_thread_has_decoded_drops_the_set() -> None:
+    bench = Bench()
+    bench.arrive((0, bomb(0)), limit=50_000)
+    assert bench.read() == []
+    bench.seek(0, 7)
+    assert bench.buffer.bytes == 0
+    bench.decode()
+    assert bench.read() == []
+    assert bench[0].position == 7
 
 
 def test_a_heavy_set_in_lists() -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+import threading
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -11,16 +13,18 @@ from aiokafka_lite.consumer import core
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.fetching import broker_fetch
 from aiokafka_lite.consumer.fetching import partition_response as answers
+from aiokafka_lite.consumer.fetching.partition_response import is_heavy
 from aiokafka_lite.consumer.partitions.positions import NOWHERE
 from aiokafka_lite.errors import for_code
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 from aiokafka_lite.protocol.messages.metadata import MetadataResponse
 from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.compression import Bytes, Compression, decompress
+from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.conftest import MakeConsumer
-from tests.unit.consumer.makers import append, numbered, until
+from tests.unit.consumer.makers import append, batch, numbered, until
 
 P0, P1, P2 = (TopicPartition("orders", i) for i in range(3))
 
@@ -526,6 +530,34 @@ async def test_who_waits_for_a_thread_waits_for_no_more_memory(
                 await consumer.getone()
                 most = max(most, consumer._core.buffer.bytes)
         assert 15_000 < most <= 30_000
+
+
+@pytest.mark.parametrize("codec", [c for c in Compression if c])
+async def test_a_small_batch_that_decompresses_to_megabytes_does_so_in_a_thread(
+    cluster: FakeCluster,
+    make: MakeConsumer,
+    monkeypatch: pytest.MonkeyPatch,
+    codec: Compression,
+) -> None:
+    in_loop: list[int] = []
+    elsewhere: list[int] = []
+    loop_thread = threading.get_ident()
+
+    def watched(data: Bytes, codec: int, *, limit: int) -> bytes:
+        out = decompress(data, codec, limit=limit)
+        (in_loop if threading.get_ident() == loop_thread else elsewhere).append(len(out))
+        return out
+
+    monkeypatch.setattr(import_module(RecordSet.__module__), "decompress", watched)
+    monkeypatch.setattr(answers, "LOOP_LIMIT", 100_000)
+    append(cluster, numbered(3), compression=codec)
+    append(cluster, [bytes(1_000_000), b"end"], compression=codec)
+    assert not is_heavy(batch([bytes(1_000_000)], compression=codec))
+    async with make("orders") as consumer:
+        values = [record.value for record in await take(consumer, 5)]
+    assert values == [*numbered(3), bytes(1_000_000), b"end"]
+    assert max(in_loop) < 100_000
+    assert max(elsewhere) > 1_000_000
 
 
 async def test_who_waits_for_one_partition_does_not_wait_for_the_threads_of_others(
