@@ -41,4 +41,3 @@ cdef class AppendCore:
     cdef _append(self, str topic, partition, int64_t timestamp, key, value, headers)
     cdef _append_sticky(self, TopicQueues topic_queues, int64_t timestamp, key, value, headers)
     cdef _append_to(self, PartitionQueue queue, int64_t timestamp, key, value, headers)
-    cdef Py_ssize_t _ask(self, TopicQueues topic_queues, key) except -1

@@ -17,11 +17,9 @@ from aiokafka_lite.record._murmur2_native cimport murmur2_raw
 
 from collections import deque
 from copy import copy
-from operator import index as as_int
 
 from aiokafka_lite._arguments import check_headers, inert, partition_number
 from aiokafka_lite._arguments import timestamp_ms as as_timestamp
-from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.producer.batching._accumulator_python import AppendCore as _TwinCore
 from aiokafka_lite.producer.batching._accumulator_python import Blocked, _hash
 from aiokafka_lite.producer.batching._accumulator_python import PartitionQueue as _TwinQueue
@@ -196,7 +194,7 @@ cdef class AppendCore:
         if partition is not None:
             number = number_of(partition)
         elif self._partitioner is not None:
-            number = self._ask(topic_queues, key)
+            number = self._ask(self._partitioner, topic_queues, key)
         elif key is not None and not self._ignore_keys:
             number = <Py_ssize_t>(hash_of(key) & 0x7FFFFFFF) % PyList_GET_SIZE(topic_queues.queues)
         else:
@@ -232,14 +230,7 @@ cdef class AppendCore:
             self.close_batch(queue)
         return self.open_batch(queue, timestamp, key, value, headers)
 
-    cdef Py_ssize_t _ask(self, TopicQueues topic_queues, key) except -1:
-        cdef Py_ssize_t count = len(topic_queues.queues)
-        cdef Py_ssize_t chosen = as_int(
-            self._partitioner(key, list(range(count)), list(topic_queues.available))
-        )
-        if not 0 <= chosen < count:
-            raise IllegalArgumentError(f"the partitioner chose {chosen} of {count} partitions")
-        return chosen
+    _ask = _TwinCore._ask
 
     def next_sticky(self, topic_queues):
         raise NotImplementedError

@@ -13,7 +13,6 @@ from aiokafka_lite.record._batch_native cimport BatchBuilder, record_size_upper_
 from collections import deque
 
 from aiokafka_lite.producer.batching._batches_python import BatchCore as _Twin
-from aiokafka_lite.producer.idempotence import Sequences
 from aiokafka_lite.record.compression import Compression
 
 DEF HEADER = 61
@@ -228,7 +227,7 @@ cdef class BatchCore(AppendCore):
         cdef bint numbered
         if batch is queue.open:
             self.cut_short(queue, batch)
-        numbered = self.identity.numbering and self._number(queue, batch)
+        numbered = self.identity.numbering and self._take_number(queue, batch)
         if batch.payload is None or numbered:
             producer_id, epoch = (-1, -1) if batch.producer is None else batch.producer
             batch.payload = batch.builder.seal(
@@ -242,25 +241,16 @@ cdef class BatchCore(AppendCore):
             batch.size = len(batch.payload)
         return batch
 
-    cdef bint _number(self, PartitionQueue queue, ProducerBatch batch) except -1:
+    cdef bint _take_number(self, PartitionQueue queue, ProducerBatch batch) except -1:
+        """``_number``, in short for a new batch behind others of the same numbering."""
         sequences = queue.sequences
-        if sequences is None:
-            sequences = self._numberings.pop(queue.topic_partition, None)
-            if sequences is None:
-                sequences = Sequences(self.identity)
-            queue.sequences = sequences
-        if self._stale(sequences):
-            if batch.may_be_stored and not sequences.broken and batch.producer == sequences.stamp:
-                return False
-            sequences.restart()
-        stamp = sequences.stamp
-        if batch.producer is stamp or batch.producer == stamp:
-            return False
-        batch.producer = stamp
-        batch.base_sequence = sequences.take(
-            batch.remaining if batch.rest else batch.builder.count
-        )
+        if sequences is None or batch.producer is not None or batch.rest or self._stale(sequences):
+            return self._number(queue, batch)
+        batch.producer = sequences.stamp
+        batch.base_sequence = sequences.take(batch.builder.count)
         return True
+
+    _number = _Twin._number
 
     cpdef ProducerBatch take(self, PartitionQueue queue):
         cdef ProducerBatch batch = queue.waiting.popleft()
