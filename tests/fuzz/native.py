@@ -207,11 +207,12 @@ class Maker:
             key_serializer=None, value_serializer=None, partitioner=None, ignore_keys=False,
             max_batch_size=1000, acks=-1, max_in_flight=5, linger=self.chance.choice((0.0, 1.0)),
             max_request_size=1 << 20, compression=Compression.NONE, compression_level=None,
+            adaptive=True, availability_timeout=0.0,
         )  # fmt: skip
         told: list[Any] = []
         core = self.modules["batches_native"].BatchCore(
-            self.loop, options, MemoryPool(1 << 20, 1000), ProducerIdentity(False),
-            told.append, told.append, told.append,
+            self.loop, options, MemoryPool(1 << 20, 1000, str), ProducerIdentity(False),
+            told.append, told.append, told.append, told.clear,
         )  # fmt: skip
         core.topics["orders"] = self.make_topic()
         return core
