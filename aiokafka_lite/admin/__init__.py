@@ -23,6 +23,16 @@ from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListin
 from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.admin.records_to_delete import RecordsToDelete
+from aiokafka_lite.admin.security.acl_types import (
+    AclBinding,
+    AclBindingFilter,
+    AclPermission,
+    PatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
+from aiokafka_lite.admin.security.acls import DeleteAclsResult
 from aiokafka_lite.admin.topics.creation import (
     CreatedTopic,
     CreatedTopicConfig,
@@ -42,7 +52,10 @@ from aiokafka_lite.admin.topics.records import OffsetInfo, OffsetSpec
 
 __all__ = [
     "AIOKafkaAdminClient",
+    "AclBinding",
+    "AclBindingFilter",
     "AclOperation",
+    "AclPermission",
     "AlterConfigOp",
     "AlterConfigsResponse",
     "AlterConfigsResult",
@@ -60,6 +73,7 @@ __all__ = [
     "CreateTopicsResult",
     "CreatedTopic",
     "CreatedTopicConfig",
+    "DeleteAclsResult",
     "DeleteTopicsResult",
     "DescribeConfigsResponse",
     "DescribeConfigsResult",
@@ -73,7 +87,11 @@ __all__ = [
     "OffsetSpec",
     "PartitionDescription",
     "PartitionLag",
+    "PatternType",
     "RecordsToDelete",
+    "ResourcePattern",
+    "ResourcePatternFilter",
+    "ResourceType",
     "Results",
     "TopicDescription",
     "TopicDifference",

@@ -38,6 +38,9 @@ from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListin
 from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.admin.records_to_delete import RecordsToDelete
+from aiokafka_lite.admin.security import acls as _acls
+from aiokafka_lite.admin.security.acl_types import AclBinding, AclBindingFilter
+from aiokafka_lite.admin.security.acls import DeleteAclsResult
 from aiokafka_lite.admin.topics import creation as _creation
 from aiokafka_lite.admin.topics import description as _description
 from aiokafka_lite.admin.topics import ensuring as _ensuring
@@ -1019,6 +1022,82 @@ class AIOKafkaAdminClient:
     # Transactions and producers: admin/groups/transactions.py
 
     # ACLs: admin/security/acls.py
+
+    async def describe_acls(
+        self, acl_filter: AclBindingFilter, *, timeout_ms: float | None = None
+    ) -> list[AclBinding]:
+        """Return the ACLs that match a filter. Not in aiokafka.
+
+        Args:
+            acl_filter: `AclBindingFilter()` matches every ACL.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            SecurityDisabled: The brokers have no authorizer.
+            ClusterAuthorizationFailedError: The client may not describe the cluster.
+            UnsupportedVersionError: Brokers before 2.0 have no MATCH and PREFIXED.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeAclsRequest.json, KIP-140, KIP-290.
+        """
+        self._check_home()
+        return await _acls.describe_acls(self._dispatcher, acl_filter, timeout_ms)
+
+    async def create_acls(
+        self, acls: Iterable[AclBinding], *, timeout_ms: float | None = None
+    ) -> Results[AclBinding, None]:
+        """Create ACLs; one that exists already is no error. Not in aiokafka.
+
+        Brokers learn of an ACL a moment after the response.
+
+        Args:
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by ACL.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.0 have no PREFIXED.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: the ACLs may still be created.
+
+        Source: CreateAclsRequest.json, KIP-140, KIP-290.
+        """
+        self._check_home()
+        return await _acls.create_acls(self._dispatcher, acls, timeout_ms)
+
+    async def delete_acls(
+        self, filters: Iterable[AclBindingFilter], *, timeout_ms: float | None = None
+    ) -> DeleteAclsResult:
+        """Delete the ACLs that match one of the filters. Not in aiokafka.
+
+        `AclBindingFilter()` deletes all ACLs; `binding.to_filter()` matches one. If a request gets
+        no response, its repetition finds nothing to delete: the result then lacks the ACLs that
+        the first one deleted.
+
+        Args:
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            By filter, an error or the ACLs that matched: each with None, or the error why it was
+            not deleted. `deleted()` lists those that were.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.0 have no MATCH and PREFIXED.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: the ACLs may still be deleted.
+
+        Source: DeleteAclsRequest.json, KIP-140, KIP-290.
+        """
+        self._check_home()
+        return await _acls.delete_acls(self._dispatcher, filters, timeout_ms)
 
     # SCRAM users: admin/security/scram_users.py
 
