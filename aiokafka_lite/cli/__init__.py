@@ -19,6 +19,7 @@ from typing import Final
 
 from aiokafka_lite._build import BUILD
 from aiokafka_lite._version import __version__
+from aiokafka_lite.cli.failures import INTERRUPTED
 
 ABOUT = "Tools of aiokafka_lite, an asyncio Kafka client."
 EXAMPLES = "Run COMMAND --help for the options of a command."
@@ -26,7 +27,7 @@ COMMANDS = {
     "produce": "send lines, formatted records or JSON lines to a topic",
     "consume": "write the records of topics to standard output",
     "topic": "list, describe, create, alter, trim and delete topics",
-    "group": "list groups, and how far they are behind",
+    "group": "list and describe groups, print their lag, move their offsets",
     "cluster": "describe the cluster and its health",
     "config": "read and change configurations",
     "bench": "measure throughput and latency",
@@ -60,7 +61,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if wanted not in COMMANDS:
         parser.parse_args(argv)  # prints the help or an error, and exits
     module = complete_parser(wanted, parsers[wanted])
-    status: int = module.run(parser.parse_args(argv))
+    try:
+        status: int = module.run(parser.parse_args(argv))
+    except KeyboardInterrupt:  # at a prompt; a command that runs handles its own
+        print(file=sys.stderr)
+        return INTERRUPTED
     return status
 
 

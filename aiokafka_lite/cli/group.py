@@ -1,17 +1,20 @@
-"""`group list|lag`: lists groups, and how far they are behind."""
+"""`group list|describe|lag|seek|delete`: administers groups."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiokafka_lite.cli.administration.actions import Actions, report, run_action
+from aiokafka_lite.cli.administration.confirmation import add_confirmation_flags, confirmed
 from aiokafka_lite.cli.administration.output import Output
-from aiokafka_lite.cli.failures import OK
+from aiokafka_lite.cli.failures import OK, USAGE, CommandError, UsageError, complain
 
 if TYPE_CHECKING:
     from aiokafka_lite.admin.client import AIOKafkaAdminClient
+    from aiokafka_lite.cli.connection.lookup import Lookup
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -19,10 +22,16 @@ EXAMPLES: Final = """
 examples:
   aiokafka-lite group list
   aiokafka-lite group list --state Empty
+  aiokafka-lite group describe kitchen --members
   aiokafka-lite group lag kitchen
   aiokafka-lite group lag --total         one line a group, all groups
   aiokafka-lite group lag kitchen -w      again every two seconds
+  aiokafka-lite group seek kitchen --to @-1h --topic orders
+  aiokafka-lite group seek kitchen --export offsets.csv
+  aiokafka-lite group seek kitchen --to-file offsets.csv
 """
+
+_Work: TypeAlias = "Callable[[Lookup, argparse.Namespace], Coroutine[Any, Any, int]]"
 
 LOOK_EVERY: Final = 2.0
 """Seconds between two looks of `lag -w`."""
@@ -38,11 +47,118 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     lag.add_argument("groups", metavar="GROUP", nargs="*", help="default: all")
     lag.add_argument("--total", action="store_true", help="one line a group")
     lag.add_argument("-w", "--watch", action="store_true", help="again every two seconds")
+    described = actions.add("describe", "print the state of groups, and their members", None)
+    described.add_argument("groups", metavar="GROUP", nargs="+")
+    described.add_argument("-m", "--members", action="store_true", help="a line a member")
+    deleted = actions.add("delete", "delete groups with their offsets", None, prints=False)
+    deleted.add_argument("groups", metavar="GROUP", nargs="+")
+    add_confirmation_flags(deleted)
+    purpose = "move the committed offsets of a group without active members"
+    sought = actions.add("seek", purpose, None, prints=False)
+    sought.add_argument("group", metavar="GROUP")
+    sought.add_argument("--to", metavar="OFFSET", help="start, end, 100, +10, -10, @-1h, ...")
+    sought.add_argument("--to-group", metavar="GROUP", help="the offsets of another group")
+    sought.add_argument("--to-file", metavar="FILE", help="TOPIC,PARTITION,OFFSET lines")
+    sought.add_argument(
+        "--topic",
+        metavar="TOPIC[:0,1]",
+        dest="topics",
+        action="append",
+        default=[],
+        help="only these partitions; may be repeated",
+    )
+    sought.add_argument(
+        "--new-topics", action="store_true", help="also partitions without a committed offset"
+    )
+    sought.add_argument("--export", metavar="FILE", help="write the present offsets; - is stdout")
+    add_confirmation_flags(sought)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the action."""
+    works = {"describe": _describe, "seek": _seek, "delete": _delete}
+    if args.action in works:
+        return _run(args, works[args.action])
     return run_action("group", args)
+
+
+def _run(args: argparse.Namespace, work: _Work) -> int:
+    """Run an action that asks coordinators about groups, without the admin client."""
+    from aiokafka_lite.cli.connection.client_arguments import shared_arguments
+    from aiokafka_lite.cli.connection.lookup import open_lookup
+    from aiokafka_lite.cli.connection.settings import gather
+    from aiokafka_lite.cli.running import configure_logging, execute
+
+    configure_logging(args.quiet, args.verbose)
+    try:
+        settings = gather(args)
+        arguments = shared_arguments(settings)
+    except UsageError as error:
+        complain("group", error)
+        return USAGE
+
+    async def run_work() -> int:
+        async with open_lookup(arguments, settings.timeout) as lookup:
+            return await work(lookup, args)
+
+    return execute("group", run_work)
+
+
+async def _seek(lookup: Lookup, args: argparse.Namespace) -> int:
+    from aiokafka_lite.cli.administration.seeking import seek
+
+    return await seek(lookup, args)
+
+
+async def _describe(lookup: Lookup, args: argparse.Namespace) -> int:
+    from aiokafka_lite.cli.administration.groups import describe
+
+    groups = [await describe(lookup, name) for name in dict.fromkeys(args.groups)]
+    output = Output(args)
+    if args.members:
+        members = [
+            {"group": group.group_id, **member._asdict()}
+            for group in groups
+            for member in group.members
+        ]
+        output.rows(["group", "client_id", "host", "member_id", "instance_id"], members)
+    else:
+        rows: list[dict[str, Any]] = [
+            {
+                "group": group.group_id,
+                "type": group.type,
+                "state": group.state,
+                "members": len(group.members),
+                "assignor": group.assignor,
+            }
+            for group in groups
+        ]
+        output.rows(["group", "type", "state", "members", "assignor"], rows)
+    missing = {each.group_id: each for each in groups if each.state in ("", "Dead")}
+    errors = {name: CommandError(f"group {name} does not exist") for name in missing}
+    return report("group", errors)
+
+
+async def _delete(lookup: Lookup, args: argparse.Namespace) -> int:
+    from aiokafka_lite.cli.administration.groups import delete
+    from aiokafka_lite.errors import KafkaError
+    from aiokafka_lite.group.offsets.store import OffsetStore
+
+    names = list(dict.fromkeys(args.groups))
+    plan = []
+    for name in names:
+        store = OffsetStore(lookup.cluster, name)
+        offsets = await store.fetch(None, require_stable=True, deadline=lookup.deadline())
+        plan.append(f"delete group {name} with the offsets of {len(offsets)} partitions")
+    if not confirmed(args, plan):
+        return OK
+    errors: dict[str, Exception] = {}
+    for name in names:
+        try:
+            await delete(lookup, name)
+        except KafkaError as error:
+            errors[name] = error
+    return report("group", errors)
 
 
 async def _list(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:

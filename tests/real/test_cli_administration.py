@@ -1,6 +1,8 @@
 """The administrative commands against a real Kafka, their effect checked by other clients."""
 
 import json
+import signal
+import subprocess
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -110,6 +112,53 @@ def test_group_lag_is_that_of_another_clients_commit(
     [lag] = rows("group", "lag", group)
     assert (lag["topic"], lag["committed"], lag["end"], lag["lag"]) == (topic, 2, 5, 3)
     assert rows("group", "lag", group, "--total")[0]["lag"] == 3
+
+
+def test_group_is_moved_unless_it_is_active(
+    kafka: RealKafka, shell: Shell, rows: Rows, tmp_path: Path
+) -> None:
+    topic, group = a_topic(), f"cli-{uuid.uuid4().hex[:10]}"
+    rows("topic", "create", topic, "-p", "1")
+    shell.ok("produce", topic, stdin=b"a\nb\nc\nd\ne\n")
+    other = confluent.Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group})
+
+    def committed() -> int:
+        [found] = other.committed([confluent.TopicPartition(topic, 0)], timeout=30)
+        return int(found.offset)
+
+    try:
+        for protocol in ("classic", "consumer"):
+            member = shell.start(
+                *("consume", topic, "-g", group, "-X", f"group.protocol={protocol}"),
+                *("-X", "client.id=waiter"),
+                stdout=subprocess.PIPE,
+            )
+            assert member.stdout is not None
+            assert member.stdout.readline() == b"a\n"
+            problem = shell.fails(1, "group", "seek", group, "--to", "3", "-y", *new(topic))
+            assert "stop its members first (waiter@" in problem
+            [described] = rows("group", "describe", group)
+            assert (described["type"], described["state"]) == (protocol, "Stable")
+            assert rows("group", "describe", group, "-m")[0]["client_id"] == "waiter"
+            assert "NonEmptyGroup" in shell.fails(1, "group", "delete", group, "--yes")
+            member.send_signal(signal.SIGINT)
+            member.communicate(timeout=60)
+            assert member.returncode == 130
+            assert committed() == 5
+            problem = shell.run("group", "seek", group, "--to", "start", "-y").stderr.decode()
+            assert f"{group}: {topic}/0 5 -> 0" in problem
+            assert committed() == 0
+    finally:
+        other.close()
+    assert shell.run("group", "seek", group, "--to", "-2", "-y").returncode == 0
+    assert shell.ok("consume", topic, "-g", group, "-n", "2") == b"d\ne\n"
+    assert shell.ok("group", "seek", group, "--export", "-") == b"%b,0,5\n" % topic.encode()
+    assert shell.run("group", "delete", group, "--yes").returncode == 0
+    assert group not in [each["group"] for each in rows("groups")]
+
+
+def new(topic: str) -> list[str]:
+    return ["--topic", topic, "--new-topics"]
 
 
 def test_cluster_is_described(rows: Rows, other: Any) -> None:

@@ -33,7 +33,7 @@ class Actions:
         self,
         name: str,
         purpose: str,
-        action: Action,
+        action: Action | None,
         *,
         prints: bool = True,
         takes_offset: bool = False,
@@ -43,7 +43,7 @@ class Actions:
         Args:
             name: Its name.
             purpose: What it does.
-            action: Does it.
+            action: Does it; None if the command runs it without the admin client.
             prints: False if it has no output to format.
             takes_offset: True if -o is its offset.
         """

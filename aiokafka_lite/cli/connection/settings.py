@@ -204,7 +204,10 @@ def _complete_security(settings: Settings, prompt: Callable[[str], str]) -> None
                 f"a password for user {user!r} is needed, and there is no terminal to ask at: set"
                 f" {ENVIRONMENT}SASL_PASSWORD, or sasl.password in a profile or a file for -F"
             )
-        options["sasl.password"] = prompt(f"Password for {user}: ")
+        try:
+            options["sasl.password"] = prompt(f"Password for {user}: ")
+        except EOFError:
+            raise UsageError(f"no password for user {user!r} was entered") from None
         settings.sources["sasl.password"] = "the prompt"
 
 

@@ -328,10 +328,11 @@ class _Reading:
         if self._plan.group is None or not self._plan.commit:
             return
         chosen = {tp: at for tp, at in self._written.items() if only is None or tp in only}
-        for tp in chosen:
-            del self._written[tp]
         if chosen:
             await self._consumer.commit(chosen)
+        for tp, at in chosen.items():  # only now: a cancelled commit is made again at the end
+            if self._written.get(tp) is at:
+                del self._written[tp]
 
     async def _next(self, batches: Batches[RecordBatch]) -> RecordBatch | None:
         if not (self._ends or self._plan.idle or self._plan.group):

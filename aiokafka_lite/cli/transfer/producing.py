@@ -201,7 +201,7 @@ async def _check_topic(producer: AIOKafkaProducer, topic: str) -> None:
         MetadataRequest, lambda version: metadata_request([topic], version, auto_create=False)
     )
     response = await client.send(node, request)
-    code = response.topics[0].error_code
+    code = response.topics[0].error_code if response.topics else 0
     if code == 3:  # UNKNOWN_TOPIC_OR_PARTITION
         raise CommandError(
             f"topic {topic!r} does not exist: create it with `aiokafka-lite topic create {topic}`,"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import pytest
 from aiokafka_lite import AIOKafkaConsumer, TopicPartition
 from aiokafka_lite.cli import main
 from aiokafka_lite.testing import FakeCluster
+from tests.unit.cli.commands import Shell
 
 Run = Callable[..., str]
+
+ACTIVE: Any = {"status": 1, "says": "stop its members first (waiter@127.0.0.1)"}
 
 
 @pytest.fixture
@@ -129,21 +133,105 @@ def test_groups_and_their_lag(kafka_broker: FakeCluster, run: Run) -> None:
     kafka_broker.create_topic("a", 1)
     for _ in range(5):
         kafka_broker.produce("a", b"x")
-
-    async def commit() -> None:
-        consumer = AIOKafkaConsumer(
-            bootstrap_servers=kafka_broker.bootstrap_servers, group_id="g", enable_auto_commit=False
-        )
-        consumer.assign([TopicPartition("a", 0)])
-        async with consumer:
-            await consumer.commit({TopicPartition("a", 0): 2})
-
-    asyncio.run(commit())
+    commit(kafka_broker, "g", {("a", 0): 2})
     [group] = rows(run, "groups")
     assert (group["group"], group["state"]) == ("g", "Empty")
     [lag] = rows(run, "group", "lag", "g")
     assert (lag["committed"], lag["end"], lag["lag"]) == (2, 5, 3)
     assert rows(run, "group", "lag", "--total") == [{"group": "g", "partitions": 1, "lag": 3}]
+
+
+def commit(cluster: FakeCluster, group: str, offsets: dict[tuple[str, int], int]) -> None:
+    async def commit_all() -> None:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=cluster.bootstrap_servers, group_id=group, enable_auto_commit=False
+        )
+        consumer.assign([TopicPartition(*each) for each in offsets])
+        async with consumer:
+            await consumer.commit({TopicPartition(*tp): each for tp, each in offsets.items()})
+
+    asyncio.run(commit_all())
+
+
+def test_group_is_moved(run: Run, kafka_broker: FakeCluster, tmp_path: Path) -> None:
+    kafka_broker.create_topic("a", 2)
+    for number in range(20):
+        kafka_broker.produce("a", b"x", partition=number % 2, timestamp_ms=1000 + number)
+    commit(kafka_broker, "g", {("a", 0): 2, ("a", 1): 3})
+    saved = str(tmp_path / "offsets.csv")
+    run("group", "seek", "g", "--export", saved)
+    assert Path(saved).read_text() == "a,0,2\na,1,3\n"
+
+    run("group", "seek", "g", "--to", "start", "--dry-run", says="g: a/0 2 -> 0\ng: a/1 3 -> 0\n")
+    run("group", "seek", "g", "--to", "start", status=2, says="add --yes")
+    assert kafka_broker.committed("g") == {("a", 0): 2, ("a", 1): 3}
+    run("group", "seek", "g", "--to", "-1", "--topic", "a:1", "--yes", says="g: a/1 3 -> 9")
+    assert kafka_broker.committed("g") == {("a", 0): 2, ("a", 1): 9}
+    run("group", "seek", "g", "--to", "@1970-01-01T00:00:01.010", "-y", says="g: a/0 2 -> 5")
+    assert kafka_broker.committed("g") == {("a", 0): 5, ("a", 1): 5}
+    run("group", "seek", "g", "--to-file", saved, "--yes", says="g: a/0 5 -> 2")
+    assert kafka_broker.committed("g") == {("a", 0): 2, ("a", 1): 3}
+    run("group", "seek", "h", "--to-group", "g", "--new-topics", "-y", says="h: a/0 none -> 2")
+    assert kafka_broker.committed("h") == {("a", 0): 2, ("a", 1): 3}
+    run("group", "seek", "g", "--to", "2", "--topic", "a:0", "-y", says="there already")
+
+
+def test_groups_are_deleted(run: Run, kafka_broker: FakeCluster) -> None:
+    kafka_broker.create_topic("a", 1)
+    commit(kafka_broker, "g", {("a", 0): 0})
+    run("group", "delete", "g", "n", status=2, says="delete group g with the offsets of 1 part")
+    run("group", "delete", "g", "n", "--yes", status=1, says="deleting group n")
+    assert kafka_broker.committed("g") == {}
+    run("group", "describe", "g", status=1, says="group g does not exist")
+
+
+def test_offsets_that_do_not_exist_are_refused(
+    run: Run, kafka_broker: FakeCluster, tmp_path: Path
+) -> None:
+    kafka_broker.create_topic("a", 1)
+    commit(kafka_broker, "g", {("a", 0): 0})
+    file = tmp_path / "file"
+    for text, status, says in (
+        ("a,0,5\n", 1, "a/0 has the offsets 0 to 0, not 5"),
+        ("a,0\n", 2, "line 1"),
+        ("a,3,0\n", 1, "no partition 3"),
+    ):
+        file.write_text(text)
+        run(
+            *("group", "seek", "g", "--to-file", str(file), "--new-topics", "-y"),
+            status=status,
+            says=says,
+        )
+    run("group", "seek", "g", status=2, says="write one of")
+    run("group", "seek", "n", "--to", "end", "-y", status=1, says="has no committed offsets")
+    run("group", "seek", "n", "--to", "end", "--topic", "a", "-y", status=1, says="--new-topics")
+    assert kafka_broker.committed("g") == {("a", 0): 0}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_active_group_is_refused_with_its_members(
+    run: Run, kafka_broker: FakeCluster, tmp_path: Path, protocol: str
+) -> None:
+    kafka_broker.create_topic("a", 1)
+    for _ in range(3):
+        kafka_broker.produce("a", b"x")
+    shell = Shell(kafka_broker.bootstrap_servers, tmp_path)
+    member = shell.start(
+        *("consume", "a", "-g", "g", "-X", "client.id=waiter", "-X", f"group.protocol={protocol}"),
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert member.stdout is not None
+        assert member.stdout.readline() == b"x\n"
+        run("group", "seek", "g", "--to", "start", "--topic", "a", "--new-topics", "-y", **ACTIVE)
+        [group] = rows(run, "group", "describe", "g")
+        assert (group["type"], group["state"], group["members"]) == (protocol, "Stable", 1)
+        [described] = rows(run, "group", "describe", "g", "--members")
+        assert (described["client_id"], described["host"]) == ("waiter", "127.0.0.1")
+        run("group", "delete", "g", "--yes", status=1, says="NonEmptyGroup")
+    finally:
+        member.terminate()
+        member.communicate(timeout=60)
 
 
 @pytest.mark.parametrize(

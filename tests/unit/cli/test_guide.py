@@ -22,7 +22,7 @@ def test_there_are_no_other_blocks() -> None:
     assert {language for language, _ in GUIDE.blocks} == {"sh", "text", "toml"}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.kafka(topics=["orders"])
 def test_blocks(kafka_broker: FakeCluster, tmp_path: Path) -> None:
     program = tmp_path / "bin" / "aiokafka-lite"

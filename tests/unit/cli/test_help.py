@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aiokafka_lite.cli import COMMANDS, command_parsers, complete_parser, main
+from aiokafka_lite.cli.introspection import completing
 from aiokafka_lite.cli.introspection.completing import candidates
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.cli.commands import Shell
@@ -66,6 +67,8 @@ def test_completion_of_topics_and_profiles(
 ) -> None:
     monkeypatch.setenv("AIOKAFKA_LITE_CONFIG", str(tmp_path / "config.toml"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(completing, "PATIENCE", 60.0)
+    monkeypatch.setattr(completing, "KEPT_FOR", 3600.0)
     kafka_broker.create_topic("orders", 1)
     kafka_broker.create_topic("payments", 1)
     address = ("-b", kafka_broker.bootstrap_servers)

@@ -33,6 +33,28 @@ def test_password_is_prompted_for_and_never_shown(
     assert "looking-glass" not in terminal.output
 
 
+def test_ctrl_c_and_ctrl_d_end_the_prompt(tmp_path: Path) -> None:
+    variables = environment("127.0.0.1:9", tmp_path)
+    for typed, status in (("\x03", 130), ("\x04", 2)):
+        terminal = Terminal("consume", "orders", "--user", "alice", environment=variables)
+        terminal.until("Password for alice: ")
+        terminal.type(typed)
+        assert terminal.end() == status
+        assert "Traceback" not in terminal.output
+
+
+@pytest.mark.kafka(topics=["orders"])
+def test_plan_is_carried_out_only_after_a_yes(kafka_broker: FakeCluster, tmp_path: Path) -> None:
+    variables = environment(kafka_broker.bootstrap_servers, tmp_path)
+    for answer, left in (("n\n", True), ("\n", True), ("y\n", False)):
+        terminal = Terminal("topic", "delete", "orders", environment=variables)
+        terminal.until("Proceed? [y/N] ")
+        assert "delete topic orders: 1 partitions" in terminal.output
+        terminal.type(answer)
+        assert terminal.end() == 0
+        assert ("orders" in kafka_broker.state.topics) is left
+
+
 def test_ctrl_c_ends_a_reader_and_a_writer(
     kafka_broker: FakeCluster, kafka_topic: str, tmp_path: Path
 ) -> None:

@@ -1,0 +1,166 @@
+"""`group seek`: moves the committed offsets of a group that has no active members.
+
+The broker has the last word: it refuses the commit if a member joined after the check here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from pathlib import Path
+
+from aiokafka_lite.cli.administration.confirmation import confirmed
+from aiokafka_lite.cli.administration.groups import describe
+from aiokafka_lite.cli.connection.lookup import Lookup
+from aiokafka_lite.cli.failures import OK, CommandError, UsageError, complain
+from aiokafka_lite.cli.offsets.grammar import parse_offset
+from aiokafka_lite.cli.offsets.resolve import EARLIEST, LATEST, resolve
+from aiokafka_lite.group.offsets.store import OffsetStore
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["seek"]
+
+Offsets = dict[TopicPartition, int]
+
+
+async def seek(lookup: Lookup, args: argparse.Namespace) -> int:
+    """Export, preview and move the offsets, as the arguments of `group seek` say.
+
+    Raises:
+        UsageError: The arguments contradict each other, or there is no terminal to confirm at.
+        CommandError: The group is active, or there is nothing to move.
+    """
+    ways = [each for each in (args.to, args.to_group, args.to_file) if each is not None]
+    if len(ways) > 1 or not (ways or args.export):
+        raise UsageError("write one of --to, --to-group and --to-file, or --export")
+    store = OffsetStore(lookup.cluster, args.group)
+    before = await _committed(lookup, args.group)
+    if args.export:
+        _export(args.export, before)
+    if not ways:
+        return OK
+    chosen = await _chosen(lookup, args, before)
+    after = await _wanted(lookup, args, chosen)
+    moved = {tp: offset for tp, offset in sorted(after.items()) if before.get(tp) != offset}
+    if not moved:
+        complain("group", f"group {args.group}: every offset is there already")
+        return OK
+    await _refuse_active(lookup, args.group)
+    plan = [
+        f"{args.group}: {tp.topic}/{tp.partition} {before.get(tp, 'none')} -> {offset}"
+        for tp, offset in moved.items()
+    ]
+    if not confirmed(args, plan):
+        return OK
+    commit = {tp: OffsetAndMetadata(offset, "") for tp, offset in moved.items()}
+    committing = store.begin_commit(commit, lookup.deadline(), missing_topics_may_come=False)
+    await committing.complete()
+    return OK
+
+
+async def _committed(lookup: Lookup, group: str) -> Offsets:
+    store = OffsetStore(lookup.cluster, group)
+    found = await store.fetch(None, require_stable=True, deadline=lookup.deadline())
+    return {tp: each.offset for tp, each in found.items()}
+
+
+async def _chosen(
+    lookup: Lookup, args: argparse.Namespace, before: Offsets
+) -> list[TopicPartition]:
+    """Return the partitions to move: the committed ones, or those of --topic T[:0,1]."""
+    if not args.topics:
+        return sorted(before)
+    chosen: list[TopicPartition] = []
+    for text in args.topics:
+        topic, _, numbers = text.partition(":")
+        known = (await lookup.partitions([topic]))[topic]
+        if numbers:
+            wanted = numbers.split(",")
+            if not all(each.isdecimal() and int(each) in known for each in wanted):
+                raise UsageError(f"--topic {text}: {topic} has the partitions 0 to {max(known)}")
+            known = sorted({int(each) for each in wanted})
+        found = [TopicPartition(topic, number) for number in known]
+        new = [tp for tp in found if tp not in before]
+        if new and not args.new_topics:
+            raise CommandError(
+                f"group {args.group} has no offset of {new[0].topic}/{new[0].partition}:"
+                " add --new-topics to commit one"
+            )
+        chosen += found
+    return list(dict.fromkeys(chosen))
+
+
+async def _wanted(
+    lookup: Lookup, args: argparse.Namespace, chosen: list[TopicPartition]
+) -> Offsets:
+    if args.to is not None:
+        offset = parse_offset(args.to)
+        if offset.end is not None:
+            raise UsageError(f"--to {args.to}: write one offset or time, not a range")
+        if not chosen:
+            raise CommandError(
+                f"group {args.group} has no committed offsets: name topics with --topic and"
+                " --new-topics"
+            )
+        return {tp: each.start for tp, each in (await resolve(lookup, chosen, offset)).items()}
+    if args.to_group is not None:
+        wanted = await _committed(lookup, args.to_group)
+        if not wanted:
+            raise CommandError(f"group {args.to_group} has no committed offsets")
+    else:
+        wanted = _import(args.to_file)
+    if args.topics or not args.new_topics:
+        wanted = {tp: offset for tp, offset in wanted.items() if tp in chosen}
+    await _check_range(lookup, wanted)
+    return wanted
+
+
+async def _check_range(lookup: Lookup, wanted: Offsets) -> None:
+    """Refuse offsets that their partition does not have."""
+    if not wanted:
+        return
+    known = await lookup.partitions(sorted({tp.topic for tp in wanted}))
+    for tp in wanted:
+        if tp.partition not in known[tp.topic]:
+            raise CommandError(f"topic {tp.topic!r} has no partition {tp.partition}")
+    first = await lookup.offsets(dict.fromkeys(wanted, EARLIEST))
+    last = await lookup.offsets(dict.fromkeys(wanted, LATEST))
+    for tp, offset in wanted.items():
+        if not first[tp] <= offset <= last[tp]:
+            raise CommandError(
+                f"{tp.topic}/{tp.partition} has the offsets {first[tp]} to {last[tp]}, not {offset}"
+            )
+
+
+def _export(path: str, offsets: Offsets) -> None:
+    """Write TOPIC,PARTITION,OFFSET lines, which Kafka's own tool reads, too."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(
+        (tp.topic, tp.partition, offset) for tp, offset in sorted(offsets.items())
+    )
+    if path == "-":
+        print(out.getvalue(), end="")
+    else:
+        Path(path).write_text(out.getvalue())
+
+
+def _import(path: str) -> Offsets:
+    found: Offsets = {}
+    for number, line in enumerate(csv.reader(io.StringIO(Path(path).read_text())), 1):
+        if not line:
+            continue
+        if len(line) != 3 or not (line[1].isdecimal() and line[2].isdecimal()):
+            raise UsageError(f"{path}, line {number}: write TOPIC,PARTITION,OFFSET")
+        found[TopicPartition(line[0], int(line[1]))] = int(line[2])
+    return found
+
+
+async def _refuse_active(lookup: Lookup, group: str) -> None:
+    found = await describe(lookup, group)
+    if found.is_active:
+        names = ", ".join(f"{each.client_id}@{each.host}" for each in found.members)
+        raise CommandError(
+            f"group {group} is active ({found.state}): stop its members first"
+            f" ({names or 'none is named'})"
+        )
