@@ -3,6 +3,11 @@
 from aiokafka_lite.admin.brokers.cluster import BrokerDescription, ClusterDescription
 from aiokafka_lite.admin.client import AIOKafkaAdminClient
 from aiokafka_lite.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka_lite.admin.configs.client_quotas import (
+    ClientQuotaEntity,
+    ClientQuotaFilterComponent,
+    ClientQuotaMatch,
+)
 from aiokafka_lite.admin.configs.config_types import (
     AlterConfigOp,
     AlterConfigsResponse,
@@ -33,6 +38,12 @@ from aiokafka_lite.admin.security.acl_types import (
     ResourceType,
 )
 from aiokafka_lite.admin.security.acls import DeleteAclsResult
+from aiokafka_lite.admin.security.scram_users import (
+    ScramCredential,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 from aiokafka_lite.admin.topics.creation import (
     CreatedTopic,
     CreatedTopicConfig,
@@ -61,6 +72,9 @@ __all__ = [
     "AlterConfigsResult",
     "AlteredResource",
     "BrokerDescription",
+    "ClientQuotaEntity",
+    "ClientQuotaFilterComponent",
+    "ClientQuotaMatch",
     "ClusterDescription",
     "ConfigEntry",
     "ConfigResource",
@@ -93,9 +107,13 @@ __all__ = [
     "ResourcePatternFilter",
     "ResourceType",
     "Results",
+    "ScramCredential",
+    "ScramMechanism",
     "TopicDescription",
     "TopicDifference",
     "TopicError",
     "TopicErrorCode",
     "TopicListing",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
 ]

@@ -21,7 +21,9 @@ from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.admin.brokers import cluster as _cluster
 from aiokafka_lite.admin.brokers.cluster import ClusterDescription
 from aiokafka_lite.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka_lite.admin.configs import client_quotas as _client_quotas
 from aiokafka_lite.admin.configs import configs as _configs
+from aiokafka_lite.admin.configs.client_quotas import ClientQuotaEntity, ClientQuotaFilterComponent
 from aiokafka_lite.admin.configs.config_types import (
     AlterConfigsResult,
     Config,
@@ -39,8 +41,14 @@ from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.admin.records_to_delete import RecordsToDelete
 from aiokafka_lite.admin.security import acls as _acls
+from aiokafka_lite.admin.security import scram_users as _scram_users
 from aiokafka_lite.admin.security.acl_types import AclBinding, AclBindingFilter
 from aiokafka_lite.admin.security.acls import DeleteAclsResult
+from aiokafka_lite.admin.security.scram_users import (
+    ScramCredential,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 from aiokafka_lite.admin.topics import creation as _creation
 from aiokafka_lite.admin.topics import description as _description
 from aiokafka_lite.admin.topics import ensuring as _ensuring
@@ -851,6 +859,73 @@ class AIOKafkaAdminClient:
 
     # Client quotas: admin/configs/client_quotas.py
 
+    async def describe_client_quotas(
+        self,
+        components: Iterable[ClientQuotaFilterComponent] = (),
+        *,
+        strict: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[ClientQuotaEntity, dict[str, float]]:
+        """Return the quotas of users, client ids and addresses. Not in aiokafka.
+
+        Args:
+            components: Only entities that have every one of these types and names; none: all.
+            strict: Only entities without further types: with a component for "user", no quota of
+                a user and client id together.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            Values by quota, such as "producer_byte_rate", by entity.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            ClusterAuthorizationFailedError: The client may not describe configurations.
+            UnsupportedVersionError: Brokers before 2.6 cannot do this.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeClientQuotasRequest.json, KIP-546.
+        """
+        self._check_home()
+        return await _client_quotas.describe_client_quotas(
+            self._dispatcher, components, timeout_ms, strict=strict
+        )
+
+    async def alter_client_quotas(
+        self,
+        alterations: Mapping[ClientQuotaEntity, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Results[ClientQuotaEntity, None]:
+        """Set or remove quotas; those that are not named stay. Not in aiokafka.
+
+        Args:
+            alterations: By entity, the values by quota: "producer_byte_rate" and
+                "consumer_byte_rate" in bytes per second, "request_percentage",
+                "controller_mutation_rate", "connection_creation_rate" (for "ip"). None removes the
+                entity's own value.
+            validate_only: Only check the changes.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by entity.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.6 cannot do this.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: the changes may still be made.
+
+        Source: AlterClientQuotasRequest.json, KIP-546.
+        """
+        self._check_home()
+        return await _client_quotas.alter_client_quotas(
+            self._dispatcher, alterations, timeout_ms, validate_only=validate_only
+        )
+
     # The cluster: admin/brokers/cluster.py
 
     @overload
@@ -1100,6 +1175,66 @@ class AIOKafkaAdminClient:
         return await _acls.delete_acls(self._dispatcher, filters, timeout_ms)
 
     # SCRAM users: admin/security/scram_users.py
+
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None, *, timeout_ms: float | None = None
+    ) -> Results[str, tuple[ScramCredential, ...]]:
+        """Describe the SCRAM credentials of users. Not in aiokafka.
+
+        Args:
+            users: Their names; None: every user that has a credential.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            Mechanisms and iterations, or an error, by user. A user without a credential fails with
+            ResourceNotFoundError.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            ClusterAuthorizationFailedError: The client may not describe the cluster.
+            UnsupportedVersionError: Brokers before 2.7 cannot do this.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeUserScramCredentialsRequest.json, KIP-554.
+        """
+        self._check_home()
+        return await _scram_users.describe_user_scram_credentials(
+            self._dispatcher, users, timeout_ms
+        )
+
+    async def alter_user_scram_credentials(
+        self,
+        alterations: Iterable[UserScramCredentialUpsertion | UserScramCredentialDeletion],
+        *,
+        timeout_ms: float | None = None,
+    ) -> Results[str, None]:
+        """Set passwords of users, or delete their credentials. Not in aiokafka.
+
+        The client salts and hashes the passwords, in a thread, and never sends them. Brokers learn
+        of a change a moment after the response; open connections stay open.
+
+        Args:
+            alterations: One for each user.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by user.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid, or a user occurs twice; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.7 cannot do this.
+            KafkaTimeoutError: No controller answered in time.
+
+        Cancellation: the changes may still be made.
+
+        Source: AlterUserScramCredentialsRequest.json, KIP-554.
+        """
+        self._check_home()
+        return await _scram_users.alter_user_scram_credentials(
+            self._dispatcher, alterations, timeout_ms
+        )
 
     # Delegation tokens: admin/security/delegation_tokens.py
 
