@@ -261,6 +261,9 @@ class AIOKafkaAdminClient:
         if self._closed:
             raise IllegalStateError("an admin client that was closed cannot be started again")
         if self._cluster.started:
+            if self._cluster.metadata.version == 0:  # another call is starting it
+                deadline = self._loop.time() + self._request_timeout
+                await self._cluster.wait_for_version(0, deadline)
             return
         if self._owner is not None:
             raise IllegalStateError(f"start {self._owner} first, whose connections this uses")

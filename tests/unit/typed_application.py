@@ -14,6 +14,15 @@ from aiokafka_lite import (
     exactly_once,
 )
 from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
+from aiokafka_lite.admin import (
+    AIOKafkaAdminClient,
+    AlterConfigOp,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    RecordsToDelete,
+)
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.structs import ProducerRecord, RecordMetadata
 from aiokafka_lite.testing import FakeCluster
@@ -69,6 +78,33 @@ async def consume(consumer: AIOKafkaConsumer) -> Sequence[ConsumerRecord[str, di
             kept += batch.records
             await consumer.commit(batch.offsets)
     return kept
+
+
+async def administer(admin: AIOKafkaAdminClient) -> list[int]:
+    created = await admin.create_topics([NewTopic("orders", 6, 3), NewTopic("audit")])
+    for name, code, message in created.topic_errors:
+        print(name.upper(), code + 1, message)
+    counts: list[int | None] = [
+        topic.num_partitions for topic in created.raise_for_errors().values()
+    ]
+    names: list[str] = await admin.list_topics()
+    ids = {name: topic.topic_id for name, topic in (await admin.list_topics(typed=True)).items()}
+    described = await admin.describe_topics(names, typed=True)
+    leaders = [each.leader for each in described.value("orders").partitions.values()]
+    await admin.create_partitions({"orders": NewPartitions(8)})
+    tp = TopicPartition("orders", 0)
+    deleted: dict[TopicPartition, int] = await admin.delete_records({tp: RecordsToDelete(4)})
+    offsets = await admin.list_offsets({tp: OffsetSpec.LATEST, TopicPartition("orders", 1): 1000})
+    for partition, found in offsets.items():
+        print(partition.topic, found if isinstance(found, KafkaError) else found.offset)
+    topic = ConfigResource("topic", "orders")
+    await admin.incremental_alter_configs({topic: {"retention.ms": 1000}})
+    await admin.incremental_alter_configs({topic: [AlterConfigOp.delete("retention.ms")]})
+    retention = (await admin.describe_configs([topic], typed=True)).value(topic)["retention.ms"]
+    print(
+        counts, ids, leaders, deleted, retention.value, (await admin.describe_cluster())["brokers"]
+    )
+    return [each.lag for each in (await admin.lag("kitchen")).valid().values()]
 
 
 async def main() -> None:

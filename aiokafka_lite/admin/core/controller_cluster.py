@@ -1,7 +1,7 @@
 """A cluster that is reached through its KRaft controllers, not its brokers (KIP-919).
 
-Controllers have no Metadata request: DescribeCluster, with the endpoint type of controllers, tells
-their addresses and which of them is active. The rest of `Cluster` works as with brokers.
+Controllers have no Metadata request. DescribeCluster returns their addresses, and which of them is
+active. The rest of `Cluster` works as with brokers.
 """
 
 from __future__ import annotations

@@ -23,13 +23,15 @@ Non-obvious:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from aiokafka_lite._arguments import milliseconds
 from aiokafka_lite.admin.core.controller_cluster import ControllerCluster
 from aiokafka_lite.admin.core.outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.core.scatter import scatter
+from aiokafka_lite.admin.core.too_old import too_old
 from aiokafka_lite.admin.core.whereabouts import find_coordinators, find_leaders
 from aiokafka_lite.cluster.broker import PerVersion, Purpose
 from aiokafka_lite.cluster.cluster import Cluster
@@ -46,12 +48,10 @@ from aiokafka_lite.cluster.retry import (
 from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaError,
-    KafkaTimeoutError,
     UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT
-from aiokafka_lite.protocol.registry import ApiKey, listeners
-from aiokafka_lite.protocol.versions import RELEASES
+from aiokafka_lite.protocol.registry import listeners
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Dispatcher"]
@@ -165,7 +165,7 @@ class Dispatcher:
         except UnsupportedVersionError as error:
             if built:
                 raise
-            raise _too_old(kind, oldest, feature, error) from error
+            raise too_old(kind, oldest, feature, error) from error
 
     async def settle(
         self,
@@ -314,7 +314,8 @@ class Dispatcher:
                 node_id, partitions, outcomes, request_class, build, read, oldest, latest, feature
             )
 
-        return await self._scatter(outcomes, place, send, deadline, request_class)
+        self._check_listener(request_class)
+        return await scatter(self.cluster, outcomes, place, send, deadline, request_class.name)
 
     async def settle_on_coordinators(
         self,
@@ -344,26 +345,33 @@ class Dispatcher:
             return await find_coordinators(self.cluster, kind, keys, outcomes, deadline)
 
         async def send(node_id: int, keys: list[str]) -> None:
-            try:
-                await self._send_once(
-                    node_id,
-                    keys,
-                    outcomes,
-                    request_class,
-                    build,
-                    read,
-                    oldest,
-                    latest,
-                    feature,
-                    purpose,
-                )
-            finally:
-                for key in keys:
-                    error = outcomes.last_error(key)
-                    if error is not None:
-                        CoordinatorOf(key, kind).is_stale(self.cluster, error)  # forgets it
+            await self._send_once(
+                node_id,
+                keys,
+                outcomes,
+                request_class,
+                build,
+                read,
+                oldest,
+                latest,
+                feature,
+                purpose,
+            )
 
-        return await self._scatter(outcomes, place, send, deadline, request_class, at_most=at_most)
+        def on_retry(key: str, error: KafkaError) -> None:
+            CoordinatorOf(key, kind).is_stale(self.cluster, error)  # forgets a wrong coordinator
+
+        self._check_listener(request_class)
+        return await scatter(
+            self.cluster,
+            outcomes,
+            place,
+            send,
+            deadline,
+            request_class.name,
+            at_most=at_most,
+            on_retry=on_retry,
+        )
 
     # Inside
 
@@ -398,7 +406,11 @@ class Dispatcher:
             return build(version, asked)
 
         def check(response: ResponseT) -> None:
-            read(response, outcomes)
+            try:
+                read(response, outcomes)
+            except KafkaError:
+                outcomes.on_refused(asked)
+                raise
             if (again := outcomes.end(asked)) is not None:
                 raise again
 
@@ -417,56 +429,6 @@ class Dispatcher:
             )
         except KafkaError as error:
             outcomes.fail_pending(error, items)
-
-    async def _scatter(
-        self,
-        outcomes: Outcomes[K, V],
-        place: Callable[[list[K]], Awaitable[Mapping[int, list[K]]]],
-        send: Callable[[int, list[K]], Awaitable[None]],
-        deadline: float,
-        request_class: type[Request],
-        *,
-        at_most: int | None = None,
-    ) -> Results[K, V]:
-        """Find the brokers of the items, send each its own, and begin again with what failed."""
-        self._check_listener(request_class)
-        name = request_class.name
-
-        async def round_of(items: list[K], failures: int) -> None:
-            await asyncio.sleep(self.cluster.retry_backoff.delay(failures))
-            try:
-                placed = await place(items)
-            except KafkaError as error:
-                placed = {}
-                outcomes.on_failure(items, error)
-            homeless = set(items)
-            for node_id, group in placed.items():
-                homeless.difference_update(group)
-                size = at_most or len(group)
-                for start in range(0, len(group), size):
-                    part = group[start : start + size]
-                    tasks.create_task(attempt(node_id, part, failures), name=f"{name} to {node_id}")
-            again_later([item for item in items if item in homeless], failures)
-
-        async def attempt(node_id: int, items: list[K], failures: int) -> None:
-            try:
-                await send(node_id, items)
-            except KafkaError as error:
-                outcomes.on_failure(items, error)
-            again_later(items, failures)
-
-        def again_later(items: Iterable[K], failures: int) -> None:
-            again = [item for item in items if outcomes.is_pending(item)]
-            if again:
-                tasks.create_task(round_of(again, failures + 1), name=f"{name} again")
-
-        if outcomes.pending:
-            try:
-                async with asyncio.timeout_at(deadline), asyncio.TaskGroup() as tasks:
-                    tasks.create_task(round_of(outcomes.pending, 0), name=name)
-            except TimeoutError:
-                outcomes.fail_pending(KafkaTimeoutError(f"{name} timed out"))
-        return outcomes.results()
 
     async def _send_once(
         self,
@@ -497,8 +459,12 @@ class Dispatcher:
         except UnsupportedVersionError as error:
             if built:
                 raise
-            raise _too_old(request_class, oldest, feature, error) from error
-        read(response, outcomes)
+            raise too_old(request_class, oldest, feature, error) from error
+        try:
+            read(response, outcomes)
+        except KafkaError:
+            outcomes.on_refused(asked)
+            raise
         outcomes.end(asked)
 
 
@@ -506,17 +472,3 @@ def _request_class(kind: type[object]) -> type[Request]:
     if not issubclass(kind, Request):
         raise TypeError(f"{kind.__name__} is not a request")
     return kind
-
-
-def _too_old(
-    kind: type[Request], oldest: int, feature: str | None, error: UnsupportedVersionError
-) -> UnsupportedVersionError:
-    """The error for a broker that is too old for a request."""
-    needed = max(oldest, kind.min_version)
-    what = feature or f"{kind.name} version {needed}"
-    for release, ranges in RELEASES.items():  # the oldest first
-        offered = ranges.get(ApiKey(kind.api_key))
-        if offered is not None and offered[1] >= needed:
-            what = f"{what} requires Kafka {release} or newer"
-            break
-    return UnsupportedVersionError(f"{what}: {error.args[0]}")

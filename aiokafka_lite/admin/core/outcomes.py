@@ -145,6 +145,11 @@ class Outcomes(Generic[K, V]):
 
     # Failures of the request itself
 
+    def on_refused(self, asked: Collection[K]) -> None:
+        """A response was an error for the whole request, so that nothing of it was carried out."""
+        self._in_flight.difference_update(asked)
+        self._untold.difference_update(asked)
+
     def on_failure(self, items: Iterable[K], error: KafkaError) -> None:
         """A request for some items failed as a whole: retried if the error is retriable."""
         for item in items:

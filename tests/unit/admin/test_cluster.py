@@ -157,3 +157,12 @@ def test_aiokafkas_import_paths() -> None:
 def test_a_client_needs_a_running_loop() -> None:
     with pytest.raises(RuntimeError, match="no event loop"):
         AIOKafkaAdminClient()
+
+
+async def test_concurrent_starts_wait_for_the_same_connection(brokers: FakeCluster) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=brokers.bootstrap_servers)
+    fault = brokers.control(ApiKey.METADATA, delay=0.05)
+    await asyncio.gather(admin.start(), admin.start(), admin.start())
+    assert fault.hits == 1
+    assert admin._cluster.metadata.brokers
+    await admin.close()

@@ -295,3 +295,13 @@ async def test_a_coordinator_that_stops_is_replaced(
     assert coordinator is not None
     brokers.kill(coordinator)
     (await states(dispatcher, GROUPS)).raise_for_errors()
+
+
+async def test_a_coordinator_that_disconnects_is_looked_up_again_at_once(
+    dispatcher: Dispatcher, brokers: FakeCluster
+) -> None:
+    (await states(dispatcher, ["group-0"])).raise_for_errors()
+    brokers.control(ApiKey.DESCRIBE_GROUPS, disconnect=True)
+    (await states(dispatcher, ["group-0"])).raise_for_errors()
+    assert brokers.count(ApiKey.DESCRIBE_GROUPS) == 3
+    assert brokers.count(ApiKey.FIND_COORDINATOR) == 2

@@ -138,3 +138,12 @@ def test_results_raise_the_first_error_and_note_the_others() -> None:
     assert results.errors() == {"a": first, "b": second}
     assert results.value("c") == 1
     assert Results({"x": 1}).raise_for_errors() == {"x": 1}
+
+
+def test_a_request_refused_as_a_whole_was_not_carried_out() -> None:
+    outcomes = outcomes_of("a")
+    outcomes.on_refused(outcomes.begin())
+    outcomes.begin()
+    assert not outcomes.was_interrupted("a")
+    outcomes.on_value("a", 1)
+    assert outcomes.end(["a"]) is None
