@@ -142,7 +142,7 @@ def test_a_python_function_is_found_by_its_path(
     frame = built(spark, rows, DECODE, {"python": python, "arguments": {"name": "h"}})
     assert [row.h for row in frame.collect()] == [1.25, 2.0, 1.25]
     for step, words in (
-        ({"python": "steps_of_mine:nothing"}, "gave int, not a DataFrame"),
+        ({"python": "steps_of_mine:nothing"}, "returned int, not a DataFrame"),
         ({"python": "steps_of_mine:missing"}, "has no function missing"),
         ({"python": "no_module_of_mine:f"}, "cannot be imported"),
         ({"python": python, "arguments": {"nam": "h"}}, "does not accept these arguments"),

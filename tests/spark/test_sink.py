@@ -104,7 +104,7 @@ def test_an_empty_data_frame(spark: "SparkSession", kafka: RealKafka, topic: Top
             },
             "transactional_id. requires idempotence",
         ),
-        ("value string", {"topic": "x", "delivery": "y"}, "delivery is no option of the"),
+        ("value string", {"topic": "x", "delivery": "y"}, "delivery is not an option of the"),
     ],
 )
 def test_what_is_refused(

@@ -108,7 +108,7 @@ def test_without_it_a_replay_doubles(
     assert set(counted.values()) == {2}
 
 
-def test_an_epoch_that_comes_again_as_another_is_refused(
+def test_replayed_epoch_with_other_rows_raises(
     spark: "SparkSession", kafka: RealKafka, tmp_path: Path, topic: Topics
 ) -> None:
     """Random rows break the guarantee: this is reported, and nothing is written twice."""
@@ -119,12 +119,12 @@ def test_an_epoch_that_comes_again_as_another_is_refused(
     options = {"topic": name, "deliveryGuarantee": "exactly_once", **crash}
     with pytest.raises(Exception, match="Crashed"):
         write_stream(frame, kafka, tmp_path, **options)
-    with pytest.raises(Exception, match="an epoch has to be the same when it is replayed"):
+    with pytest.raises(Exception, match="a replayed epoch must have the same rows"):
         write_stream(frame, kafka, tmp_path, **options)
     assert len(stored(kafka, name, 3)) == 2 * LINES
 
 
-def test_an_epoch_of_other_tasks_is_told(
+def test_replayed_epoch_with_other_tasks_raises(
     spark: "SparkSession", kafka: RealKafka, tmp_path: Path, topic: Topics
 ) -> None:
     """Written by two tasks, and replayed by one that has other rows than either."""
@@ -134,7 +134,7 @@ def test_an_epoch_of_other_tasks_is_told(
     options = {"topic": name, "deliveryGuarantee": "exactly_once", **crash}
     with pytest.raises(Exception, match="Crashed"):
         write_stream(frame, kafka, tmp_path, **options)
-    with pytest.raises(Exception, match="an epoch has to be the same when it is replayed"):
+    with pytest.raises(Exception, match="a replayed epoch must have the same rows"):
         write_stream(frame.coalesce(1), kafka, tmp_path, **options)
     assert len(stored(kafka, name, 3)) == 2 * LINES
 
