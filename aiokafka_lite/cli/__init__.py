@@ -30,6 +30,7 @@ COMMANDS = {
     "group": "list and describe groups, print their lag, move their offsets",
     "cluster": "describe the cluster and its health",
     "config": "read and change configurations",
+    "acl": "list, create and delete ACLs",
     "bench": "measure throughput and latency",
     "profile": "save connection settings under a name",
     "completion": "print a completion script for bash, zsh or fish",

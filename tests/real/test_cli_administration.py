@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.cli.commands import Shell
-from tools.kafka import RealKafka
+from tools.kafka import KafkaCluster, RealKafka
 
 kafka_python: Any = pytest.importorskip("kafka", reason="the interop extra is not installed")
 confluent: Any = pytest.importorskip("confluent_kafka", reason="the interop extra is not installed")
@@ -198,3 +198,38 @@ def test_bench_fills_and_reads_a_topic(kafka: RealKafka, shell: Shell, rows: Row
     consumed = json.loads(shell.ok("bench", "consume", topic, "--records", "5000", "-J"))
     assert consumed["records"] == 5000
     assert json.loads(shell.ok("bench", "latency", topic, "--records", "50", "-J"))["records"] == 50
+
+
+def test_acls_are_seen_by_another_client(tmp_path: Path) -> None:
+    config = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with KafkaCluster(config=config, heap="256m") as guarded:
+        shell = Shell(guarded.bootstrap_servers, tmp_path)
+        other = confluent_admin.AdminClient({"bootstrap.servers": guarded.bootstrap_servers})
+        every = confluent_admin.AclBindingFilter(
+            confluent_admin.ResourceType.ANY,
+            None,
+            confluent_admin.ResourcePatternType.ANY,
+            "User:alice",
+            None,
+            confluent_admin.AclOperation.ANY,
+            confluent_admin.AclPermissionType.ANY,
+        )
+
+        def seen() -> set[tuple[str, str, str]]:
+            found = other.describe_acls(every).result(30)
+            return {(each.name, each.operation.name, each.permission_type.name) for each in found}
+
+        who = ("--allow", "User:alice", "--operation", "read,write")
+        shell.ok("acl", "create", *who, "--topic", "orders")
+        expected = {("orders", "READ", "ALLOW"), ("orders", "WRITE", "ALLOW")}
+        assert seen() == expected
+        listed = json.loads(shell.ok("acl", "list", "--topic", "orders", "-o", "json"))
+        assert {each["operation"] for each in listed} == {"read", "write"}
+        shell.fails(2, "acl", "delete", "--topic", "orders")
+        assert seen() == expected
+        done = shell.run("acl", "delete", "--topic", "orders", "--operation", "write", "--yes")
+        assert done.returncode == 0, done.stderr
+        assert seen() == {("orders", "READ", "ALLOW")}

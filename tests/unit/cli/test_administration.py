@@ -234,6 +234,33 @@ def test_active_group_is_refused_with_its_members(
         member.communicate(timeout=60)
 
 
+@pytest.mark.kafka(users={"root": "toor"}, super_users=["User:root"])
+def test_acls_are_created_listed_and_deleted(
+    run: Run, kafka_broker: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIOKAFKA_LITE_SASL_USERNAME", "root")
+    monkeypatch.setenv("AIOKAFKA_LITE_SASL_PASSWORD", "toor")
+    who = ("--allow", "User:alice", "--operation", "read,describe")
+    assert "User:alice allow read topic a" in run(
+        "acl", "create", *who, "--topic", "a", "--dry-run"
+    )
+    assert rows(run, "acl", "list") == []
+    run("acl", "create", *who, "--topic", "a")
+    run("acl", "create", "--deny", "User:bob", "--operation", "all", "--group", "g-", "--prefixed")
+    operations = [each["operation"] for each in rows(run, "acl", "list", "--topic", "a")]
+    assert operations == ["describe", "read"]
+    [denied] = rows(run, "acl", "list", "--principal", "User:bob")
+    assert (denied["permission"], denied["pattern"], denied["name"]) == ("deny", "prefixed", "g-")
+    run("acl", "delete", "--topic", "a", status=2, says="delete User:alice allow read topic a")
+    assert len(rows(run, "acl", "list")) == 3
+    run("acl", "delete", "--topic", "a", "--yes", says="delete User:alice allow describe topic a")
+    assert [each["principal"] for each in rows(run, "acl", "list")] == ["User:bob"]
+    run("acl", "delete", "--topic", "a", "--yes", status=1, says="no ACL matches")
+    run("acl", "create", *who, status=2, says="name a resource")
+    run("acl", "create", *who, "--topic", "a", "--group", "g", status=2, says="name one resource")
+    run("acl", "list", "--operation", "fly", status=2, says="'fly': use all, read")
+
+
 @pytest.mark.parametrize(
     ("form", "expected"),
     [
