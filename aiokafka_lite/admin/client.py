@@ -83,8 +83,8 @@ class AIOKafkaAdminClient:
 
     The methods of aiokafka's admin client have its arguments and results. The others have the names
     of Java's `Admin` in snake_case. A method about many items returns a mapping of each item to
-    its value or its error (`admin.core.results.Results`); it raises only if no broker could say
-    anything about any item. Where aiokafka returns a list or a dict of its own, `typed=True`
+    its value or its error (`admin.core.results.Results`); it raises only if no broker answered for
+    any item. Where aiokafka returns a list or a dict of its own, `typed=True`
     selects Java's richer result.
 
     A call has one deadline: `timeout_ms`, by default `default_api_timeout_ms`. Until then it
