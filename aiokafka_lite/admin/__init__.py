@@ -23,8 +23,38 @@ from aiokafka_lite.admin.configs.config_types import (
 )
 from aiokafka_lite.admin.core.authorized_operations import AclOperation
 from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.groups.group_types import (
+    ClassicGroupDescription,
+    ClassicMemberDescription,
+    ConsumerGroupDescription,
+    DescribedGroup,
+    DescribedMember,
+    DescribeGroupsResult,
+    GroupMemberDescription,
+)
 from aiokafka_lite.admin.groups.lag import PartitionLag
 from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListing, GroupListings
+from aiokafka_lite.admin.groups.share_groups import (
+    ShareGroupDescription,
+    ShareGroupOffset,
+    ShareMemberDescription,
+)
+from aiokafka_lite.admin.groups.streams_groups import (
+    StreamsGroupDescription,
+    StreamsMemberDescription,
+    StreamsSubtopology,
+    StreamsTasks,
+    StreamsTopic,
+    StreamsTopology,
+)
+from aiokafka_lite.admin.groups.transactions import (
+    AbortTransactionSpec,
+    FencedProducer,
+    ProducerDescription,
+    TransactionDescription,
+    TransactionListing,
+    TransactionListings,
+)
 from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.admin.records_to_delete import RecordsToDelete
@@ -63,6 +93,7 @@ from aiokafka_lite.admin.topics.records import OffsetInfo, OffsetSpec
 
 __all__ = [
     "AIOKafkaAdminClient",
+    "AbortTransactionSpec",
     "AclBinding",
     "AclBindingFilter",
     "AclOperation",
@@ -72,6 +103,8 @@ __all__ = [
     "AlterConfigsResult",
     "AlteredResource",
     "BrokerDescription",
+    "ClassicGroupDescription",
+    "ClassicMemberDescription",
     "ClientQuotaEntity",
     "ClientQuotaFilterComponent",
     "ClientQuotaMatch",
@@ -82,6 +115,7 @@ __all__ = [
     "ConfigSource",
     "ConfigSynonym",
     "ConfigType",
+    "ConsumerGroupDescription",
     "ConsumerGroupListing",
     "CreatePartitionsResult",
     "CreateTopicsResult",
@@ -91,10 +125,15 @@ __all__ = [
     "DeleteTopicsResult",
     "DescribeConfigsResponse",
     "DescribeConfigsResult",
+    "DescribeGroupsResult",
+    "DescribedGroup",
+    "DescribedMember",
     "DescribedResource",
     "EnsuredTopic",
+    "FencedProducer",
     "GroupListing",
     "GroupListings",
+    "GroupMemberDescription",
     "NewPartitions",
     "NewTopic",
     "OffsetInfo",
@@ -102,6 +141,7 @@ __all__ = [
     "PartitionDescription",
     "PartitionLag",
     "PatternType",
+    "ProducerDescription",
     "RecordsToDelete",
     "ResourcePattern",
     "ResourcePatternFilter",
@@ -109,11 +149,23 @@ __all__ = [
     "Results",
     "ScramCredential",
     "ScramMechanism",
+    "ShareGroupDescription",
+    "ShareGroupOffset",
+    "ShareMemberDescription",
+    "StreamsGroupDescription",
+    "StreamsMemberDescription",
+    "StreamsSubtopology",
+    "StreamsTasks",
+    "StreamsTopic",
+    "StreamsTopology",
     "TopicDescription",
     "TopicDifference",
     "TopicError",
     "TopicErrorCode",
     "TopicListing",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionListings",
     "UserScramCredentialDeletion",
     "UserScramCredentialUpsertion",
 ]

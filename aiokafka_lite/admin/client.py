@@ -33,10 +33,31 @@ from aiokafka_lite.admin.configs.config_types import (
 from aiokafka_lite.admin.core.controller_cluster import ControllerCluster
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.groups import consumer_groups as _consumer_groups
+from aiokafka_lite.admin.groups import group_offsets as _group_offsets
 from aiokafka_lite.admin.groups import lag as _lag
 from aiokafka_lite.admin.groups import listing as _listing
+from aiokafka_lite.admin.groups import removal as _removal
+from aiokafka_lite.admin.groups import share_groups as _share_groups
+from aiokafka_lite.admin.groups import streams_groups as _streams_groups
+from aiokafka_lite.admin.groups import transactions as _transactions
+from aiokafka_lite.admin.groups.group_offsets import GroupOffsets
+from aiokafka_lite.admin.groups.group_types import (
+    ClassicGroupDescription,
+    ConsumerGroupDescription,
+    DescribeGroupsResult,
+)
 from aiokafka_lite.admin.groups.lag import PartitionLag
 from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListings
+from aiokafka_lite.admin.groups.share_groups import ShareGroupDescription, ShareGroupOffsets
+from aiokafka_lite.admin.groups.streams_groups import StreamsGroupDescription
+from aiokafka_lite.admin.groups.transactions import (
+    AbortTransactionSpec,
+    FencedProducer,
+    ProducerDescription,
+    TransactionDescription,
+    TransactionListings,
+)
 from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.admin.records_to_delete import RecordsToDelete
@@ -67,7 +88,7 @@ from aiokafka_lite.errors import (
     KafkaConfigurationError,
 )
 from aiokafka_lite.net.connection_arguments import connection_options
-from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["AIOKafkaAdminClient"]
 
@@ -1089,15 +1110,785 @@ class AIOKafkaAdminClient:
             self._dispatcher, group_id, partitions, timeout_ms, isolation_level=isolation_level
         )
 
-    # Consumer and classic groups: admin/groups/consumer_groups.py
+    # Consumer and classic groups: admin/groups/consumer_groups.py, admin/groups/removal.py
+
+    @overload
+    async def describe_consumer_groups(
+        self,
+        group_ids: Iterable[str],
+        group_coordinator_id: int | None = None,
+        include_authorized_operations: bool = False,
+        *,
+        timeout_ms: float | None = None,
+        typed: Literal[False] = False,
+    ) -> list[DescribeGroupsResult]: ...
+    @overload
+    async def describe_consumer_groups(
+        self,
+        group_ids: Iterable[str],
+        group_coordinator_id: int | None = None,
+        include_authorized_operations: bool = False,
+        *,
+        timeout_ms: float | None = None,
+        typed: Literal[True],
+    ) -> Results[str, ConsumerGroupDescription]: ...
+    async def describe_consumer_groups(
+        self,
+        group_ids: Iterable[str],
+        group_coordinator_id: int | None = None,
+        include_authorized_operations: bool = False,
+        *,
+        timeout_ms: float | None = None,
+        typed: bool = False,
+    ) -> list[DescribeGroupsResult] | Results[str, ConsumerGroupDescription]:
+        """Describe groups: their states, members and assignments.
+
+        By default, it describes classic groups as aiokafka does: the error of a group is a code in
+        its tuple. With `typed`, it describes the groups of both protocols, classic and KIP-848.
+
+        Args:
+            group_ids: The groups.
+            group_coordinator_id: Node id of the broker to ask; None: each group's coordinator. Not
+                with `typed`.
+            include_authorized_operations: Also what the client may do with the groups (KIP-430,
+                Kafka 2.3).
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+            typed: Return a `ConsumerGroupDescription` or an error by group id.
+
+        Returns:
+            A list of aiokafka's responses, one for each coordinator, with `groups`; or `Results`.
+            Brokers before 4.1 describe a classic group that does not exist as "Dead".
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers are too old for an option.
+            KafkaTimeoutError: No coordinator answered in time.
+            KafkaError: Without `typed`, a group's coordinator could not be asked.
+
+        Cancellation: safe.
+
+        Source: DescribeGroupsRequest.json, ConsumerGroupDescribeRequest.json, KIP-848, KIP-1043.
+        """
+        self._check_home()
+        if not typed:
+            return await _consumer_groups.describe_groups(
+                self._dispatcher,
+                group_ids,
+                group_coordinator_id,
+                timeout_ms,
+                include_authorized_operations=include_authorized_operations,
+            )
+        if group_coordinator_id is not None:
+            raise IllegalArgumentError(
+                "`group_coordinator_id` cannot be used with `typed`, which asks each group's "
+                "coordinator"
+            )
+        return await _consumer_groups.describe_consumer_groups(
+            self._dispatcher,
+            group_ids,
+            timeout_ms,
+            include_authorized_operations=include_authorized_operations,
+        )
+
+    async def describe_classic_groups(
+        self,
+        group_ids: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Results[str, ClassicGroupDescription]:
+        """Describe classic groups of any protocol type, such as "connect". Not in aiokafka.
+
+        Args:
+            group_ids: The groups.
+            include_authorized_operations: Also what the client may do with the groups (KIP-430,
+                Kafka 2.3).
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            A description or an error by group id. Brokers before 4.1 describe a group that does not
+            exist as "Dead".
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers are too old for an option.
+            KafkaTimeoutError: No coordinator answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeGroupsRequest.json, KIP-1043.
+        """
+        self._check_home()
+        return await _consumer_groups.describe_classic_groups(
+            self._dispatcher,
+            group_ids,
+            timeout_ms,
+            include_authorized_operations=include_authorized_operations,
+        )
+
+    async def find_coordinator(
+        self, group_id: str, coordinator_type: int = 0, *, timeout_ms: float | None = None
+    ) -> int:
+        """Look up the coordinator of a group or of a transactional id.
+
+        Args:
+            group_id: The group id; for the other types, the transactional id or the key of a share
+                group's partition.
+            coordinator_type: 0: group, 1: transaction (Kafka 0.11), 2: share (Kafka 4.1).
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            The coordinator's node id.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            GroupAuthorizationFailedError, TransactionalIdAuthorizationFailed: The client may not
+                describe it.
+            UnsupportedVersionError: The brokers are too old for the type.
+            KafkaTimeoutError: The coordinator was not found in time.
+
+        Cancellation: safe.
+
+        Source: FindCoordinatorRequest.json.
+        """
+        self._check_home()
+        return await _consumer_groups.find_coordinator(
+            self._dispatcher, group_id, coordinator_type, timeout_ms
+        )
+
+    async def delete_consumer_groups(
+        self, group_ids: Iterable[str], *, timeout_ms: float | None = None
+    ) -> Results[str, None]:
+        """Delete groups with their committed offsets. Not in aiokafka.
+
+        Args:
+            group_ids: The groups; none may have members.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by group id: NonEmptyGroup if the group has members,
+            GroupIdNotFound if it does not exist; the message says if an earlier attempt of this
+            call may have deleted it.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 1.1 cannot do this.
+            KafkaTimeoutError: No coordinator answered in time.
+
+        Cancellation: the groups may still be deleted.
+
+        Source: DeleteGroupsRequest.json, KIP-229.
+        """
+        self._check_home()
+        return await _removal.delete_groups(self._dispatcher, group_ids, timeout_ms)
+
+    async def remove_members_from_consumer_group(
+        self,
+        group_id: str,
+        members: Collection[str] | None = None,
+        *,
+        reason: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> Results[str, None]:
+        """Remove members from a group, which then rebalances. Not in aiokafka.
+
+        Args:
+            group_id: The group.
+            members: The static members to remove, by group instance id; None: all members. Members
+                that still run join the group again.
+            reason: For the brokers' logs; brokers before 3.2 do not get it.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by group instance id, or by member id for dynamic members;
+            UnknownMemberIdError if the group has no such member.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid, or `members` is empty; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.4 cannot do this.
+            GroupIdNotFound: With `members=None`, the group does not exist.
+            KafkaError: The coordinator refused the request, or did not answer in time.
+
+        Cancellation: the members may still be removed.
+
+        Source: LeaveGroupRequest.json, KIP-345, KIP-800.
+        """
+        self._check_home()
+        return await _removal.remove_members(
+            self._dispatcher, group_id, members, reason, timeout_ms
+        )
 
     # Offsets of groups: admin/groups/group_offsets.py
 
+    async def list_consumer_group_offsets(
+        self,
+        group_id: str,
+        group_coordinator_id: int | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        require_stable: bool = False,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """List the committed offsets of a group.
+
+        Args:
+            group_id: The group.
+            group_coordinator_id: Node id of the broker to ask; None: the group's coordinator.
+            partitions: The partitions; None: all with a committed offset (Kafka 0.10.2).
+            require_stable: Wait for open transactions that commit offsets (KIP-447, Kafka 2.5).
+                Not in aiokafka.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            The offset of each partition; -1 if `partitions` names one without.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers are too old for an option.
+            KafkaTimeoutError: The coordinator did not answer in time.
+            KafkaError: The error of the group or of the first partition that has one.
+
+        Cancellation: safe.
+
+        Source: OffsetFetchRequest.json.
+        """
+        self._check_home()
+        return await _group_offsets.list_one_groups_offsets(
+            self._dispatcher,
+            group_id,
+            group_coordinator_id,
+            partitions,
+            timeout_ms,
+            require_stable=require_stable,
+        )
+
+    async def list_consumer_groups_offsets(
+        self,
+        groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
+        *,
+        require_stable: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Results[str, GroupOffsets]:
+        """List the committed offsets of many groups, one request a coordinator. Not in aiokafka.
+
+        Brokers before 3.0 get one request for each group, all at once.
+
+        Args:
+            groups: The groups; or their partitions by group, None for all with a committed offset.
+            require_stable: Wait for open transactions that commit offsets (KIP-447, Kafka 2.5).
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            By group, an error, or a mapping of each partition to its offset, to None if a named one
+            has none, or to an error.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers are too old for an option.
+            KafkaTimeoutError: No coordinator answered in time.
+
+        Cancellation: safe.
+
+        Source: OffsetFetchRequest.json, KIP-709.
+        """
+        self._check_home()
+        return await _group_offsets.list_group_offsets(
+            self._dispatcher, groups, timeout_ms, require_stable=require_stable
+        )
+
+    async def alter_consumer_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int | tuple[int, str] | OffsetAndMetadata],
+        *,
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Set committed offsets of a group without members. Not in aiokafka.
+
+        Args:
+            group_id: The group; it is created if it does not exist.
+            offsets: By partition, as for `AIOKafkaConsumer.commit`.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by partition: UnknownMemberIdError if the group has members,
+            UnknownTopicOrPartitionError if the partition does not exist.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            KafkaTimeoutError: The coordinator did not answer in time.
+            KafkaError: The coordinator refused the request.
+
+        Cancellation: the offsets may still be set.
+
+        Source: OffsetCommitRequest.json, KIP-396.
+        """
+        self._check_home()
+        return await _group_offsets.alter_group_offsets(
+            self._dispatcher, group_id, offsets, timeout_ms
+        )
+
+    async def delete_consumer_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        *,
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Delete committed offsets of a group. Not in aiokafka.
+
+        Args:
+            group_id: The group.
+            partitions: Partitions of topics that no member subscribes to.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by partition: GroupSubscribedToTopicError if a member subscribes to the
+            topic.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.4 cannot do this.
+            GroupIdNotFound: The group does not exist.
+            KafkaTimeoutError: The coordinator did not answer in time.
+
+        Cancellation: the offsets may still be deleted.
+
+        Source: OffsetDeleteRequest.json, KIP-496.
+        """
+        self._check_home()
+        return await _group_offsets.delete_group_offsets(
+            self._dispatcher, group_id, partitions, timeout_ms
+        )
+
     # Share groups: admin/groups/share_groups.py
+
+    async def describe_share_groups(
+        self,
+        group_ids: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Results[str, ShareGroupDescription]:
+        """Describe share groups (Kafka 4.1): their states and members. Not in aiokafka.
+
+        Args:
+            group_ids: The groups.
+            include_authorized_operations: Also what the client may do with the groups.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            A description or an error by group id.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers have no share groups.
+            KafkaTimeoutError: No coordinator answered in time.
+
+        Cancellation: safe.
+
+        Source: ShareGroupDescribeRequest.json, KIP-932.
+        """
+        self._check_home()
+        return await _share_groups.describe_share_groups(
+            self._dispatcher,
+            group_ids,
+            timeout_ms,
+            include_authorized_operations=include_authorized_operations,
+        )
+
+    async def delete_share_groups(
+        self, group_ids: Iterable[str], *, timeout_ms: float | None = None
+    ) -> Results[str, None]:
+        """Delete share groups; arguments, results and errors as in `delete_consumer_groups`.
+
+        Not in aiokafka.
+
+        Cancellation: the groups may still be deleted.
+
+        Source: DeleteGroupsRequest.json, KIP-932.
+        """
+        self._check_home()
+        return await _removal.delete_groups(self._dispatcher, group_ids, timeout_ms)
+
+    async def list_share_group_offsets(
+        self,
+        groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
+        *,
+        timeout_ms: float | None = None,
+    ) -> Results[str, ShareGroupOffsets]:
+        """List the start offsets of share groups (Kafka 4.1). Not in aiokafka.
+
+        Args:
+            groups: The groups; or their partitions by group, None for all.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            By group, an error, or a mapping of each partition to its `ShareGroupOffset`, to None if
+            it has none, or to an error.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers have no share groups.
+            KafkaTimeoutError: No coordinator answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeShareGroupOffsetsRequest.json, KIP-932, KIP-1226.
+        """
+        self._check_home()
+        return await _share_groups.list_share_group_offsets(self._dispatcher, groups, timeout_ms)
+
+    async def alter_share_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int],
+        *,
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Set the start offsets of a share group without members (Kafka 4.1). Not in aiokafka.
+
+        Args:
+            group_id: The group.
+            offsets: The start offset by partition.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by partition.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers have no share groups.
+            NonEmptyGroup: The group has members.
+            KafkaTimeoutError: The coordinator did not answer in time.
+
+        Cancellation: the offsets may still be set.
+
+        Source: AlterShareGroupOffsetsRequest.json, KIP-932.
+        """
+        self._check_home()
+        return await _share_groups.alter_share_group_offsets(
+            self._dispatcher, group_id, offsets, timeout_ms
+        )
+
+    async def delete_share_group_offsets(
+        self, group_id: str, topics: Iterable[str], *, timeout_ms: float | None = None
+    ) -> Results[str, None]:
+        """Delete the offsets of topics from a share group without members. Not in aiokafka.
+
+        Args:
+            group_id: The group.
+            topics: The topics.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by topic.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers have no share groups (Kafka 4.1).
+            NonEmptyGroup: The group has members.
+            GroupIdNotFound: The group does not exist.
+            KafkaTimeoutError: The coordinator did not answer in time.
+
+        Cancellation: the offsets may still be deleted.
+
+        Source: DeleteShareGroupOffsetsRequest.json, KIP-932.
+        """
+        self._check_home()
+        return await _share_groups.delete_share_group_offsets(
+            self._dispatcher, group_id, topics, timeout_ms
+        )
 
     # Streams groups: admin/groups/streams_groups.py
 
+    async def describe_streams_groups(
+        self,
+        group_ids: Iterable[str],
+        *,
+        include_authorized_operations: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Results[str, StreamsGroupDescription]:
+        """Describe groups of Kafka Streams' own protocol (Kafka 4.2). Not in aiokafka.
+
+        Args:
+            group_ids: The groups.
+            include_authorized_operations: Also what the client may do with the groups.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            A description or an error by group id.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: The brokers have no streams groups.
+            KafkaTimeoutError: No coordinator answered in time.
+
+        Cancellation: safe.
+
+        Source: StreamsGroupDescribeRequest.json, KIP-1071.
+        """
+        self._check_home()
+        return await _streams_groups.describe_streams_groups(
+            self._dispatcher,
+            group_ids,
+            timeout_ms,
+            include_authorized_operations=include_authorized_operations,
+        )
+
+    async def delete_streams_groups(
+        self, group_ids: Iterable[str], *, timeout_ms: float | None = None
+    ) -> Results[str, None]:
+        """Delete streams groups; arguments, results and errors as in `delete_consumer_groups`.
+
+        The group's internal topics stay. Not in aiokafka.
+
+        Cancellation: the groups may still be deleted.
+
+        Source: DeleteGroupsRequest.json, KIP-1071.
+        """
+        self._check_home()
+        return await _removal.delete_groups(self._dispatcher, group_ids, timeout_ms)
+
+    async def list_streams_group_offsets(
+        self,
+        groups: Iterable[str] | Mapping[str, Iterable[TopicPartition] | None],
+        *,
+        require_stable: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Results[str, GroupOffsets]:
+        """List the committed offsets of streams groups, as `list_consumer_groups_offsets` does.
+
+        Not in aiokafka.
+
+        Cancellation: safe.
+
+        Source: OffsetFetchRequest.json, KIP-1071.
+        """
+        self._check_home()
+        return await _group_offsets.list_group_offsets(
+            self._dispatcher, groups, timeout_ms, require_stable=require_stable
+        )
+
+    async def alter_streams_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, int | tuple[int, str] | OffsetAndMetadata],
+        *,
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Set committed offsets of a streams group, as `alter_consumer_group_offsets` does.
+
+        Not in aiokafka.
+
+        Cancellation: the offsets may still be set.
+
+        Source: OffsetCommitRequest.json, KIP-1071.
+        """
+        self._check_home()
+        return await _group_offsets.alter_group_offsets(
+            self._dispatcher, group_id, offsets, timeout_ms
+        )
+
+    async def delete_streams_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        *,
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Delete committed offsets of a streams group, as `delete_consumer_group_offsets` does.
+
+        Not in aiokafka.
+
+        Cancellation: the offsets may still be deleted.
+
+        Source: OffsetDeleteRequest.json, KIP-1071.
+        """
+        self._check_home()
+        return await _group_offsets.delete_group_offsets(
+            self._dispatcher, group_id, partitions, timeout_ms
+        )
+
     # Transactions and producers: admin/groups/transactions.py
+
+    async def list_transactions(
+        self,
+        *,
+        states: Collection[str] = (),
+        producer_ids: Collection[int] = (),
+        min_duration_ms: int | None = None,
+        transactional_id_pattern: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> TransactionListings:
+        """List the transactional ids of the cluster, asking every broker. Not in aiokafka.
+
+        Args:
+            states: Only in these states, such as "Ongoing".
+            producer_ids: Only of these producers.
+            min_duration_ms: Only transactions open for longer (KIP-994, Kafka 3.8).
+            transactional_id_pattern: Only ids that match this regular expression, in the brokers'
+                syntax (RE2/J; KIP-1152, Kafka 4.1).
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            `valid()`: the transactions; `errors()`: the error of each broker that did not list its
+            own.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            IllegalArgumentError: No broker knows one of the `states`.
+            UnsupportedVersionError: Brokers before 3.0 cannot do this, or an option is too new.
+            KafkaError: No broker listed its transactions: the error of the first one.
+
+        Cancellation: safe.
+
+        Source: ListTransactionsRequest.json, KIP-664.
+        """
+        self._check_home()
+        return await _transactions.list_transactions(
+            self._dispatcher,
+            timeout_ms,
+            states=states,
+            producer_ids=producer_ids,
+            min_duration_ms=min_duration_ms,
+            transactional_id_pattern=transactional_id_pattern,
+        )
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+    ) -> Results[str, TransactionDescription]:
+        """Describe the transactions of transactional ids. Not in aiokafka.
+
+        Args:
+            transactional_ids: The ids.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            A description or an error by transactional id.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 3.0 cannot do this.
+            KafkaTimeoutError: No coordinator answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeTransactionsRequest.json, KIP-664.
+        """
+        self._check_home()
+        return await _transactions.describe_transactions(
+            self._dispatcher, transactional_ids, timeout_ms
+        )
+
+    async def describe_producers(
+        self,
+        partitions: Iterable[TopicPartition],
+        *,
+        broker_id: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartition, list[ProducerDescription]]:
+        """Describe the idempotent and transactional producers of partitions. Not in aiokafka.
+
+        Args:
+            partitions: The partitions.
+            broker_id: Ask this replica; None: each partition's leader.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            The producers or an error by partition.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.8 cannot do this.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeProducersRequest.json, KIP-664.
+        """
+        self._check_home()
+        return await _transactions.describe_producers(
+            self._dispatcher, partitions, timeout_ms, broker_id=broker_id
+        )
+
+    async def abort_transaction(
+        self, spec: AbortTransactionSpec, *, timeout_ms: float | None = None
+    ) -> None:
+        """Abort a hanging transaction in one partition. Not in aiokafka.
+
+        It writes the marker past the coordinator: use it only for a transaction that the
+        coordinator does not know any more. Others end by `fence_producers`.
+
+        Args:
+            spec: The partition and the producer, from `describe_producers`.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 0.11 have no transactions.
+            ClusterAuthorizationFailedError: The client may not alter the cluster.
+            InvalidProducerEpoch, TransactionCoordinatorFenced: The producer or the
+                coordinator has a newer epoch.
+            KafkaTimeoutError: The leader did not answer in time.
+
+        Cancellation: the transaction may still be aborted.
+
+        Source: WriteTxnMarkersRequest.json, KIP-664.
+        """
+        self._check_home()
+        await _transactions.abort_transaction(self._dispatcher, spec, timeout_ms)
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
+    ) -> Results[str, FencedProducer]:
+        """Fence the producers of transactional ids; open transactions abort. Not in aiokafka.
+
+        Args:
+            transactional_ids: The ids.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            The producer id and the epoch that fenced, or an error, by transactional id.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 0.11 have no transactions.
+            KafkaTimeoutError: No coordinator answered in time.
+
+        Cancellation: the producers may still be fenced.
+
+        Source: InitProducerIdRequest.json, KIP-360.
+        """
+        self._check_home()
+        return await _transactions.fence_producers(self._dispatcher, transactional_ids, timeout_ms)
+
+    async def force_terminate_transaction(
+        self, transactional_id: str, *, timeout_ms: float | None = None
+    ) -> None:
+        """End the transaction of a transactional id, even a prepared one. Not in aiokafka.
+
+        It aborts an open transaction and fences the producer, as `fence_producers` does.
+
+        Args:
+            transactional_id: The id.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: The id is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 0.11 have no transactions.
+            KafkaTimeoutError: The coordinator did not answer in time.
+            KafkaError: The coordinator refused the request.
+
+        Cancellation: the transaction may still be ended.
+
+        Source: InitProducerIdRequest.json, KIP-939.
+        """
+        self._check_home()
+        results = await _transactions.fence_producers(
+            self._dispatcher, [transactional_id], timeout_ms
+        )
+        results.raise_for_errors()
 
     # ACLs: admin/security/acls.py
 

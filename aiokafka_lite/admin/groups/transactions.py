@@ -1,0 +1,444 @@
+"""Lists and describes transactions and producers; ends transactions that hang.
+
+Source: ListTransactionsRequest.json v0-v2, DescribeTransactionsRequest.json v0,
+DescribeProducersRequest.json v0, WriteTxnMarkersRequest.json v0-v2, InitProducerIdRequest.json;
+KIP-360, 664, 994, 1152.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from aiokafka_lite._arguments import (
+    INT32,
+    INT64,
+    as_partition,
+    as_partitions,
+    whole,
+    wire_string,
+)
+from aiokafka_lite.admin.core.dispatcher import Dispatcher
+from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.groups.group_calls import by_topic, names_of, of_coordinator
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.cluster.retry import CoordinatorOf, ToNode, raise_error_code
+from aiokafka_lite.errors import (
+    IllegalArgumentError,
+    KafkaError,
+    KafkaProtocolError,
+    NotLeaderForPartitionError,
+    ReplicaNotAvailableError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka_lite.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from aiokafka_lite.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from aiokafka_lite.protocol.messages.init_producer_id import InitProducerIdRequest
+from aiokafka_lite.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from aiokafka_lite.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = [
+    "AbortTransactionSpec",
+    "FencedProducer",
+    "ProducerDescription",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionListings",
+    "abort_transaction",
+    "describe_producers",
+    "describe_transactions",
+    "fence_producers",
+    "list_transactions",
+]
+
+_INT16: Final = 2**15 - 1
+
+_DURATION_FROM: Final = 1
+"""The version of ListTransactions that filters by duration (KIP-994)."""
+_PATTERN_FROM: Final = 2
+"""The version of ListTransactions that filters by a pattern of the id (KIP-1152)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id and its transaction.
+
+    Attributes:
+        state: "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit",
+            "CompleteAbort", "Dead", ...
+    """
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class TransactionListings:
+    """The transactions that the brokers listed, and the errors of the brokers that did not.
+
+    Attributes:
+        by_broker: The transactions of each coordinator, or its error, by node id.
+    """
+
+    __slots__ = ("by_broker",)
+
+    def __init__(self, by_broker: Results[int, list[TransactionListing]]) -> None:
+        self.by_broker = by_broker
+
+    def valid(self) -> list[TransactionListing]:
+        """Return the transactions of every broker that listed its own."""
+        listed = {
+            each.transactional_id: each
+            for found in self.by_broker.valid().values()
+            for each in found
+        }
+        return list(listed.values())
+
+    def errors(self) -> dict[int, KafkaError]:
+        """Return the error of each broker that did not list its transactions, by node id."""
+        return self.by_broker.errors()
+
+    def raise_for_errors(self) -> list[TransactionListing]:
+        """Return the transactions, if every broker listed its own.
+
+        Raises:
+            KafkaError: The error of the first broker that did not.
+        """
+        self.by_broker.raise_for_errors()
+        return self.valid()
+
+    def __repr__(self) -> str:
+        return f"TransactionListings({self.by_broker!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """The transaction of a transactional id.
+
+    Attributes:
+        coordinator_id: Node id of its coordinator; None if it was forgotten meanwhile.
+        timeout_ms: After this time the coordinator aborts an open transaction.
+        start_time_ms: Milliseconds since the epoch; None if no transaction is open.
+        partitions: The partitions that the open transaction has records in.
+    """
+
+    transactional_id: str
+    coordinator_id: int | None
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerDescription:
+    """A producer that wrote to a partition, idempotent or transactional.
+
+    Attributes:
+        last_sequence: The sequence of its last record; None if it is unknown.
+        last_timestamp_ms: The time of its last record; None if it is unknown.
+        coordinator_epoch: The epoch of the coordinator of its last transaction marker; None if it
+            has none.
+        transaction_start_offset: The first offset of its open transaction; None if none is open.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int | None
+    last_timestamp_ms: int | None
+    coordinator_epoch: int | None
+    transaction_start_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class AbortTransactionSpec:
+    """A hanging transaction of a partition, as `describe_producers` finds it.
+
+    Attributes:
+        coordinator_epoch: None or negative: 0, as Kafka's own tool sends it.
+    """
+
+    topic_partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FencedProducer:
+    """The producer id and epoch that fenced the producers of a transactional id."""
+
+    producer_id: int
+    producer_epoch: int
+
+
+# --- looking
+
+
+async def list_transactions(
+    dispatcher: Dispatcher,
+    timeout_ms: float | None,
+    *,
+    states: Collection[str],
+    producer_ids: Collection[int],
+    min_duration_ms: int | None,
+    transactional_id_pattern: str | None,
+) -> TransactionListings:
+    """See `AIOKafkaAdminClient.list_transactions`."""
+    deadline = dispatcher.deadline(timeout_ms)
+    request = ListTransactionsRequest(
+        state_filters=names_of("states", states),
+        producer_id_filters=[whole("producer id", each, most=INT64) for each in producer_ids],
+    )
+    oldest, feature = 0, "Listing transactions"
+    if min_duration_ms is not None:
+        request.duration_filter = whole("min_duration_ms", min_duration_ms, most=INT64)
+        oldest, feature = _DURATION_FROM, "Listing transactions by duration"
+    if transactional_id_pattern is not None:
+        request.transactional_id_pattern = wire_string(
+            "transactional_id_pattern", transactional_id_pattern
+        )
+        oldest, feature = _PATTERN_FROM, "Listing transactions by a pattern"
+
+    def read(response: ListTransactionsResponse) -> list[TransactionListing]:
+        raise_error_code(response)
+        if response.unknown_state_filters:
+            names = ", ".join(sorted(response.unknown_state_filters))
+            raise IllegalArgumentError(
+                f"the broker does not know these transaction states: {names}"
+            )
+        return [
+            TransactionListing(each.transactional_id, each.producer_id, each.transaction_state)
+            for each in response.transaction_states
+        ]
+
+    return TransactionListings(
+        await dispatcher.every_broker(request, read, deadline, oldest=oldest, feature=feature)
+    )
+
+
+def _id_label(transactional_id: str) -> str:
+    return f"transactional id {transactional_id!r}"
+
+
+def _partition_label(tp: TopicPartition) -> str:
+    return f"partition {tp.topic}-{tp.partition}"
+
+
+async def describe_transactions(
+    dispatcher: Dispatcher, transactional_ids: object, timeout_ms: float | None
+) -> Results[str, TransactionDescription]:
+    """See `AIOKafkaAdminClient.describe_transactions`."""
+    deadline = dispatcher.deadline(timeout_ms)
+    asked = names_of("transactional_ids", transactional_ids)
+    outcomes: Outcomes[str, TransactionDescription] = Outcomes(
+        asked, _id_label, retriable=of_coordinator
+    )
+
+    def build(version: int, pending: list[str]) -> DescribeTransactionsRequest:
+        return DescribeTransactionsRequest(transactional_ids=pending)
+
+    def read(
+        response: DescribeTransactionsResponse, outcomes: Outcomes[str, TransactionDescription]
+    ) -> None:
+        for each in response.transaction_states:
+            key = each.transactional_id
+            if outcomes.on_code(key, each.error_code):
+                continue
+            started = each.transaction_start_time_ms
+            outcomes.on_value(
+                key,
+                TransactionDescription(
+                    key,
+                    dispatcher.cluster.coordinators.get(CoordinatorKind.TRANSACTION, key),
+                    each.transaction_state,
+                    each.producer_id,
+                    each.producer_epoch,
+                    each.transaction_timeout_ms,
+                    None if started < 0 else started,
+                    frozenset(
+                        TopicPartition(topic.topic, partition)
+                        for topic in each.topics
+                        for partition in topic.partitions
+                    ),
+                ),
+            )
+
+    return await dispatcher.settle_on_coordinators(
+        CoordinatorKind.TRANSACTION,
+        outcomes,
+        DescribeTransactionsRequest,
+        build,
+        read,
+        deadline,
+        feature="Describing transactions",
+    )
+
+
+async def describe_producers(
+    dispatcher: Dispatcher,
+    partitions: Iterable[TopicPartition],
+    timeout_ms: float | None,
+    *,
+    broker_id: int | None,
+) -> Results[TopicPartition, list[ProducerDescription]]:
+    """See `AIOKafkaAdminClient.describe_producers`."""
+    deadline = dispatcher.deadline(timeout_ms)
+    outcomes: Outcomes[TopicPartition, list[ProducerDescription]] = Outcomes(
+        as_partitions(partitions), _partition_label
+    )
+
+    def build(version: int, pending: list[TopicPartition]) -> DescribeProducersRequest:
+        return DescribeProducersRequest(
+            [TopicRequest(topic, numbers) for topic, numbers in by_topic(pending).items()]
+        )
+
+    def read(
+        response: DescribeProducersResponse,
+        outcomes: Outcomes[TopicPartition, list[ProducerDescription]],
+    ) -> None:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                tp = TopicPartition(topic.name, partition.partition_index)
+                if outcomes.on_code(tp, partition.error_code, partition.error_message):
+                    continue
+                producers = [
+                    ProducerDescription(
+                        each.producer_id,
+                        each.producer_epoch,
+                        _known(each.last_sequence),
+                        _known(each.last_timestamp),
+                        _known(each.coordinator_epoch),
+                        _known(each.current_txn_start_offset),
+                    )
+                    for each in partition.active_producers
+                ]
+                outcomes.on_value(tp, producers)
+
+    feature = "Describing producers"
+    if broker_id is None:
+        return await dispatcher.settle_on_leaders(
+            outcomes, DescribeProducersRequest, build, read, deadline, feature=feature
+        )
+    return await dispatcher.settle(
+        outcomes,
+        DescribeProducersRequest,
+        build,
+        read,
+        ToNode(whole("broker_id", broker_id, most=INT32)),
+        deadline,
+        feature=feature,
+    )
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+# --- ending
+
+
+_MOVED: Final = (NotLeaderForPartitionError, ReplicaNotAvailableError, UnknownTopicOrPartitionError)
+
+
+async def abort_transaction(
+    dispatcher: Dispatcher, spec: AbortTransactionSpec, timeout_ms: float | None
+) -> None:
+    """See `AIOKafkaAdminClient.abort_transaction`."""
+    deadline = dispatcher.deadline(timeout_ms)
+    if not isinstance(spec, AbortTransactionSpec):
+        raise TypeError(f"`spec` must be an AbortTransactionSpec, not {spec!r}")
+    tp = as_partition(spec.topic_partition)
+    producer_id = whole("producer_id", spec.producer_id, most=INT64)
+    producer_epoch = whole("producer_epoch", spec.producer_epoch, most=_INT16)
+    epoch = spec.coordinator_epoch
+    marker = WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transaction_result=False,
+        topics=[WritableTxnMarkerTopic(tp.topic, [tp.partition])],
+        coordinator_epoch=0
+        if epoch is None or epoch < 0
+        else whole("coordinator_epoch", epoch, most=INT32),
+    )
+    outcomes: Outcomes[TopicPartition, None] = Outcomes(
+        [tp], _partition_label, retriable=lambda error: isinstance(error, _MOVED)
+    )
+
+    def build(version: int, pending: list[TopicPartition]) -> WriteTxnMarkersRequest:
+        return WriteTxnMarkersRequest([marker])
+
+    def read(response: WriteTxnMarkersResponse, outcomes: Outcomes[TopicPartition, None]) -> None:
+        for written in response.markers:
+            if written.producer_id != producer_id:
+                raise KafkaProtocolError(
+                    f"the broker ended a transaction of producer id {written.producer_id}; "
+                    f"{producer_id} was requested"
+                )
+            for topic in written.topics:
+                for each in topic.partitions:
+                    found = TopicPartition(topic.name, each.partition_index)
+                    if not outcomes.on_code(found, each.error_code):
+                        outcomes.on_value(found, None)
+
+    results = await dispatcher.settle_on_leaders(
+        outcomes,
+        WriteTxnMarkersRequest,
+        build,
+        read,
+        deadline,
+        feature="Aborting a hanging transaction",
+    )
+    results.raise_for_errors()
+
+
+async def fence_producers(
+    dispatcher: Dispatcher, transactional_ids: object, timeout_ms: float | None
+) -> Results[str, FencedProducer]:
+    """See `AIOKafkaAdminClient.fence_producers`."""
+    deadline = dispatcher.deadline(timeout_ms)
+    asked = names_of("transactional_ids", transactional_ids)
+    outcomes: Outcomes[str, FencedProducer] = Outcomes(asked, _id_label)
+
+    async def fence(transactional_id: str) -> None:
+        request = InitProducerIdRequest(
+            transactional_id=transactional_id,
+            # Nothing is written under the new epoch, so any timeout that the broker accepts is
+            # right; Java also sends the call's.
+            transaction_timeout_ms=dispatcher.broker_timeout_ms(deadline),
+        )
+        try:
+            response = await dispatcher.ask(
+                request, CoordinatorOf(transactional_id, CoordinatorKind.TRANSACTION), deadline
+            )
+        except KafkaError as error:
+            outcomes.fail_pending(error, [transactional_id])
+        else:
+            fenced = FencedProducer(response.producer_id, response.producer_epoch)
+            outcomes.on_value(transactional_id, fenced)
+
+    async with asyncio.TaskGroup() as tasks:
+        for each in asked:
+            tasks.create_task(fence(each), name=f"fence {_id_label(each)}")
+    return outcomes.results()
