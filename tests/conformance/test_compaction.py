@@ -1,7 +1,9 @@
 """The embedded broker compacts a log as the log cleaner of a real Kafka does.
 
 Kafka's cleaner runs every 15 seconds and skips the active segment, so all cases are partitions of
-one topic that is cleaned once; a last batch with a much later timestamp ends the segment.
+one topic that is cleaned once; a last batch with a much later timestamp ends the segment. The
+cleaner must not begin before the test has read the logs: until then their dirty ratio, which is 1
+at most, is too low for it.
 """
 
 import asyncio
@@ -9,6 +11,11 @@ import uuid
 from random import Random
 from typing import Any
 
+from aiokafka_lite.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.record.record_set import RecordSet
@@ -23,7 +30,7 @@ from tools.kafka import RealKafka
 SEGMENT_MS = 1_800_000
 CONFIGS = {
     "cleanup.policy": "compact",
-    "min.cleanable.dirty.ratio": "0",
+    "min.cleanable.dirty.ratio": "1",
     "segment.ms": str(SEGMENT_MS),
     "delete.retention.ms": "86400000",
 }
@@ -155,6 +162,11 @@ async def test_compaction(kafka: RealKafka) -> None:
                 await write(target, topic)
             before = await logs(judge, topic)
             assert await logs(judged, topic) == before
+            change = AlterableConfig("min.cleanable.dirty.ratio", 0, "0")
+            altered = await judge.quietly(
+                IncrementalAlterConfigsRequest([AlterConfigsResource(2, topic, [change])]), 1
+            )
+            assert altered.responses[0].error_code == 0
             async with asyncio.timeout(PATIENCE):
                 cleaned = before
                 while any(log == old for log, old in zip(cleaned, before, strict=True)):
