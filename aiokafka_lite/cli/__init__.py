@@ -31,6 +31,8 @@ COMMANDS = {
     "cluster": "describe the cluster and its health",
     "config": "read and change configurations",
     "acl": "list, create and delete ACLs",
+    "user": "list, create and delete users with SCRAM passwords",
+    "quota": "list and set quotas",
     "bench": "measure throughput and latency",
     "profile": "save connection settings under a name",
     "completion": "print a completion script for bash, zsh or fish",

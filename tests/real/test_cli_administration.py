@@ -200,6 +200,23 @@ def test_bench_fills_and_reads_a_topic(kafka: RealKafka, shell: Shell, rows: Row
     assert json.loads(shell.ok("bench", "latency", topic, "--records", "50", "-J"))["records"] == 50
 
 
+def test_users_and_quotas_are_changed(shell: Shell, rows: Rows, other: Any) -> None:
+    user = f"cli-{uuid.uuid4().hex[:10]}"
+    shell.ok("user", "create", user, "--password-stdin", stdin=b"secret\n")
+    described = other.describe_user_scram_credentials([user])[user].result(30)
+    assert [each.mechanism.name for each in described.scram_credential_infos] == ["SCRAM_SHA_512"]
+    assert user in [each["user"] for each in rows("user", "list")]
+    assert shell.run("user", "delete", user, "--yes").returncode == 0
+    assert user not in [each["user"] for each in rows("user", "list")]
+
+    quota = ("quota", "set", "--for-user", user)  # no other client here reads quotas
+    assert shell.run(*quota, "producer_byte_rate=5000", "--yes").returncode == 0
+    [found] = [each for each in rows("quota", "list") if each["user"] == user]
+    assert (found["quota"], found["value"]) == ("producer_byte_rate", 5000.0)
+    assert shell.run(*quota, "--delete", "producer_byte_rate", "--yes").returncode == 0
+    assert user not in [each["user"] for each in rows("quota", "list")]
+
+
 def test_acls_are_seen_by_another_client(tmp_path: Path) -> None:
     config = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -1,6 +1,7 @@
 """`topic`, `group`, `cluster` and `config` against the embedded broker."""
 
 import asyncio
+import io
 import json
 import subprocess
 from collections.abc import Callable
@@ -259,6 +260,42 @@ def test_acls_are_created_listed_and_deleted(
     run("acl", "create", *who, status=2, says="name a resource")
     run("acl", "create", *who, "--topic", "a", "--group", "g", status=2, says="name one resource")
     run("acl", "list", "--operation", "fly", status=2, says="'fly': use all, read")
+
+
+def test_users_are_created_listed_and_deleted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("wonder-land\n"))
+    run("user", "create", "alice", "--password-stdin")
+    [found] = rows(run, "user", "list")
+    assert (found["user"], found["mechanism"]) == ("alice", "SCRAM-SHA-512")
+    run("user", "create", "bob", status=2, says="add --password-stdin")
+    run(
+        "user",
+        "delete",
+        "alice",
+        status=2,
+        says="delete the SCRAM-SHA-512 credential of user alice",
+    )
+    run("user", "delete", "alice", "--yes", says="credential of user alice")
+    assert rows(run, "user", "list") == []
+    run("user", "delete", "alice", "--yes", status=1, says="ResourceNotFound")
+
+
+def test_quotas_are_set_listed_and_removed(run: Run) -> None:
+    quota = ("quota", "set", "--for-user", "alice")
+    run(
+        *quota,
+        "producer_byte_rate=1000",
+        "--yes",
+        says="user alice: producer_byte_rate none -> 1000",
+    )
+    run("quota", "set", "--ip", "default", "connection_creation_rate=5", "-y", says="ip default")
+    listed = [(each["user"], each["ip"], each["value"]) for each in rows(run, "quota", "list")]
+    assert sorted(listed, key=str) == [("alice", None, 1000.0), (None, "default", 5.0)]
+    run(*quota, "--delete", "producer_byte_rate", status=2, says="1000.0 -> none")
+    run(*quota, "--delete", "producer_byte_rate", "-y", says="1000.0 -> none")
+    assert [each["ip"] for each in rows(run, "quota", "list")] == ["default"]
+    run(*quota, "producer_byte_rate=x", status=2, says="the value is a number")
+    run("quota", "set", "producer_byte_rate=1", status=2, says="whose quota")
 
 
 @pytest.mark.parametrize(
