@@ -87,8 +87,16 @@ from aiokafka_lite.admin.topics.description import (
     TopicDescription,
     TopicListing,
 )
+from aiokafka_lite.admin.topics.elections import ElectionType
 from aiokafka_lite.admin.topics.ensuring import EnsuredTopic, TopicDifference
+from aiokafka_lite.admin.topics.log_dirs import (
+    LogDirDescription,
+    ReplicaInfo,
+    ReplicaLogDirInfo,
+    TopicPartitionReplica,
+)
 from aiokafka_lite.admin.topics.partitions import CreatePartitionsResult
+from aiokafka_lite.admin.topics.reassignments import PartitionReassignment
 from aiokafka_lite.admin.topics.records import OffsetInfo, OffsetSpec
 
 __all__ = [
@@ -129,20 +137,25 @@ __all__ = [
     "DescribedGroup",
     "DescribedMember",
     "DescribedResource",
+    "ElectionType",
     "EnsuredTopic",
     "FencedProducer",
     "GroupListing",
     "GroupListings",
     "GroupMemberDescription",
+    "LogDirDescription",
     "NewPartitions",
     "NewTopic",
     "OffsetInfo",
     "OffsetSpec",
     "PartitionDescription",
     "PartitionLag",
+    "PartitionReassignment",
     "PatternType",
     "ProducerDescription",
     "RecordsToDelete",
+    "ReplicaInfo",
+    "ReplicaLogDirInfo",
     "ResourcePattern",
     "ResourcePatternFilter",
     "ResourceType",
@@ -163,6 +176,7 @@ __all__ = [
     "TopicError",
     "TopicErrorCode",
     "TopicListing",
+    "TopicPartitionReplica",
     "TransactionDescription",
     "TransactionListing",
     "TransactionListings",

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 import ssl
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Never, Self, overload
 from uuid import UUID
@@ -72,13 +72,23 @@ from aiokafka_lite.admin.security.scram_users import (
 )
 from aiokafka_lite.admin.topics import creation as _creation
 from aiokafka_lite.admin.topics import description as _description
+from aiokafka_lite.admin.topics import elections as _elections
 from aiokafka_lite.admin.topics import ensuring as _ensuring
+from aiokafka_lite.admin.topics import log_dirs as _log_dirs
 from aiokafka_lite.admin.topics import partitions as _partitions
+from aiokafka_lite.admin.topics import reassignments as _reassignments
 from aiokafka_lite.admin.topics import records as _records
 from aiokafka_lite.admin.topics.creation import CreateTopicsResult, DeleteTopicsResult
 from aiokafka_lite.admin.topics.description import TopicDescription, TopicListing
+from aiokafka_lite.admin.topics.elections import ElectionType
 from aiokafka_lite.admin.topics.ensuring import EnsuredTopic
+from aiokafka_lite.admin.topics.log_dirs import (
+    LogDirDescription,
+    ReplicaLogDirInfo,
+    TopicPartitionReplica,
+)
 from aiokafka_lite.admin.topics.partitions import CreatePartitionsResult
+from aiokafka_lite.admin.topics.reassignments import PartitionReassignment
 from aiokafka_lite.admin.topics.records import OffsetInfo, OffsetSpec
 from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.cluster import Cluster
@@ -704,9 +714,196 @@ class AIOKafkaAdminClient:
 
     # Log directories: admin/topics/log_dirs.py
 
+    async def describe_log_dirs(
+        self,
+        node_ids: Iterable[int] | None = None,
+        *,
+        partitions: Iterable[TopicPartition] | None = None,
+        timeout_ms: float | None = None,
+    ) -> Results[int, dict[str, LogDirDescription]]:
+        """Describe the log directories of brokers and the replicas in them. Not in aiokafka.
+
+        Args:
+            node_ids: The brokers; None: every live one.
+            partitions: Only replicas of these partitions; None: all.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            Descriptions by path, or an error, by node id. A directory that is offline has an
+            `error` of its own.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 1.0 cannot do this.
+            KafkaError: No broker answered: the error of the first one.
+
+        Cancellation: safe.
+
+        Source: DescribeLogDirsRequest.json, KIP-113, KIP-827.
+        """
+        self._check_home()
+        return await _log_dirs.describe_log_dirs(self._dispatcher, node_ids, partitions, timeout_ms)
+
+    async def describe_replica_log_dirs(
+        self, replicas: Iterable[TopicPartitionReplica], *, timeout_ms: float | None = None
+    ) -> Results[TopicPartitionReplica, ReplicaLogDirInfo]:
+        """Find the log directories that have replicas. Not in aiokafka.
+
+        Args:
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            A `ReplicaLogDirInfo` or an error by replica; its directories are None if the broker
+            has no such replica.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 1.0 cannot do this.
+            KafkaError: No broker answered: the error of the first one.
+
+        Cancellation: safe.
+
+        Source: DescribeLogDirsRequest.json, KIP-113.
+        """
+        self._check_home()
+        return await _log_dirs.describe_replica_log_dirs(self._dispatcher, replicas, timeout_ms)
+
+    async def alter_replica_log_dirs(
+        self,
+        assignment: Mapping[TopicPartitionReplica, str],
+        *,
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartitionReplica, None]:
+        """Move replicas to other log directories of their brokers. Not in aiokafka.
+
+        A broker responds when the move has begun; `describe_replica_log_dirs` shows its progress.
+
+        Args:
+            assignment: The absolute path of the directory by replica.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by replica. ReplicaNotAvailableError: the broker has no such replica,
+            and will put it into the directory if it is created before the broker restarts.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 1.0 cannot do this.
+            KafkaError: No broker answered: the error of the first one.
+
+        Cancellation: the replicas may still be moved.
+
+        Source: AlterReplicaLogDirsRequest.json, KIP-113.
+        """
+        self._check_home()
+        return await _log_dirs.alter_replica_log_dirs(self._dispatcher, assignment, timeout_ms)
+
     # Reassignments: admin/topics/reassignments.py
 
+    async def alter_partition_reassignments(
+        self,
+        reassignments: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Change which brokers have replicas of partitions. Not in aiokafka.
+
+        The controller responds when the reassignments have begun; `list_partition_reassignments`
+        returns those that are in progress.
+
+        Args:
+            reassignments: By partition, the node ids of its replicas, the preferred leader first;
+                None cancels the reassignment in progress.
+            allow_replication_factor_change: If False, partitions whose replicas would become more
+                or fewer fail (KIP-860, Kafka 4.1).
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by partition. NoReassignmentInProgressError: there is nothing to
+            cancel.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.4 cannot do this.
+            KafkaTimeoutError: No controller answered in time.
+            KafkaError: The request failed for all partitions.
+
+        Cancellation: the reassignments may still begin.
+
+        Source: AlterPartitionReassignmentsRequest.json, KIP-455.
+        """
+        self._check_home()
+        return await _reassignments.alter_partition_reassignments(
+            self._dispatcher,
+            reassignments,
+            timeout_ms,
+            allow_replication_factor_change=allow_replication_factor_change,
+        )
+
+    async def list_partition_reassignments(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, PartitionReassignment]:
+        """Return the reassignments that are in progress, by partition. Not in aiokafka.
+
+        Args:
+            partitions: Only reassignments of these partitions; None: all.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            ClusterAuthorizationFailedError: The client may not describe the cluster.
+            UnsupportedVersionError: Brokers before 2.4 cannot do this.
+            KafkaTimeoutError: No controller answered in time.
+
+        Cancellation: safe.
+
+        Source: ListPartitionReassignmentsRequest.json, KIP-455.
+        """
+        self._check_home()
+        return await _reassignments.list_partition_reassignments(
+            self._dispatcher, partitions, timeout_ms
+        )
+
     # Elections: admin/topics/elections.py
+
+    async def elect_leaders(
+        self,
+        election_type: ElectionType,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout_ms: float | None = None,
+    ) -> Results[TopicPartition, bool]:
+        """Elect leaders of partitions. Not in aiokafka.
+
+        Args:
+            election_type: PREFERRED: the first replica; UNCLEAN: any live one, which can lose
+                records.
+            partitions: None: all partitions.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            True if a leader was elected, False if no election was needed, or an error, by
+            partition. With `partitions=None` only partitions that needed an election.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.2 cannot do this, those before 2.4 have no
+                UNCLEAN.
+            KafkaTimeoutError: No controller answered in time.
+            KafkaError: The request failed for all partitions.
+
+        Cancellation: the elections may still be held.
+
+        Source: ElectLeadersRequest.json, KIP-183, KIP-460.
+        """
+        self._check_home()
+        return await _elections.elect_leaders(
+            self._dispatcher, election_type, partitions, timeout_ms
+        )
 
     # Configurations: admin/configs/configs.py
 
