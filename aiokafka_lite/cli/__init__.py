@@ -33,6 +33,7 @@ COMMANDS = {
     "acl": "list, create and delete ACLs",
     "user": "list, create and delete users with SCRAM passwords",
     "quota": "list and set quotas",
+    "txn": "list, describe and abort transactions",
     "bench": "measure throughput and latency",
     "profile": "save connection settings under a name",
     "completion": "print a completion script for bash, zsh or fish",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
+from aiokafka_lite.cli.connection.durations import duration
 from aiokafka_lite.cli.connection.flags import add_connection_flags
-from aiokafka_lite.cli.durations import duration
 from aiokafka_lite.cli.failures import USAGE, UsageError, complain
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]

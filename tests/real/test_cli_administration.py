@@ -217,6 +217,25 @@ def test_users_and_quotas_are_changed(shell: Shell, rows: Rows, other: Any) -> N
     assert user not in [each["user"] for each in rows("quota", "list")]
 
 
+def test_hanging_transaction_is_aborted(kafka: RealKafka, shell: Shell, rows: Rows) -> None:
+    topic, name = a_topic(), f"cli-{uuid.uuid4().hex[:10]}"
+    rows("topic", "create", topic, "-p", "1")
+    producer = confluent.Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": name}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"lost")
+    assert producer.flush(30) == 0
+    [found] = [each for each in rows("txn", "list", "--state", "Ongoing") if each["id"] == name]
+    assert found["state"] == "Ongoing"
+    assert rows("txn", "describe", name)[0]["partitions"] == [f"{topic}/0"]
+    assert shell.run("txn", "abort", name, "--yes").returncode == 0
+    with pytest.raises(confluent.KafkaException):
+        producer.commit_transaction(30)  # fenced
+    assert shell.ok("consume", topic, "-e", "--committed") == b""
+
+
 def test_acls_are_seen_by_another_client(tmp_path: Path) -> None:
     config = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from aiokafka_lite.cli.durations import duration
+from aiokafka_lite.cli.connection.durations import duration
 
 __all__ = ["add_connection_flags"]
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Final
 
-from aiokafka_lite.cli.durations import parse_duration
+from aiokafka_lite.cli.connection.durations import parse_duration
 from aiokafka_lite.cli.failures import UsageError
 
 __all__ = ["Bound", "Kind", "OffsetRange", "parse_offset", "parse_time"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite import AIOKafkaConsumer, TopicPartition
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.cli import main
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.cli.commands import Shell
@@ -296,6 +296,35 @@ def test_quotas_are_set_listed_and_removed(run: Run) -> None:
     assert [each["ip"] for each in rows(run, "quota", "list")] == ["default"]
     run(*quota, "producer_byte_rate=x", status=2, says="the value is a number")
     run("quota", "set", "producer_byte_rate=1", status=2, says="whose quota")
+
+
+def test_open_transaction_is_described_and_aborted(run: Run, kafka_broker: FakeCluster) -> None:
+    kafka_broker.create_topic("a", 1)
+
+    async def leave_open() -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=kafka_broker.bootstrap_servers, transactional_id="hanging"
+        )
+        await producer.start()
+        await producer.begin_transaction()
+        await producer.send_and_wait("a", b"x")
+        try:
+            await asyncio.to_thread(look)
+        finally:
+            await producer.stop(timeout=0)
+
+    def look() -> None:
+        shell = Shell(kafka_broker.bootstrap_servers, Path("/nonexistent"))
+        [found] = json.loads(shell.ok("txn", "list", "--state", "Ongoing", "-o", "json"))
+        assert (found["id"], found["state"]) == ("hanging", "Ongoing")
+        [described] = json.loads(shell.ok("txn", "describe", "hanging", "-o", "json"))
+        assert described["partitions"] == ["a/0"]
+        assert "(Ongoing; a/0)" in shell.fails(2, "txn", "abort", "hanging")
+        assert shell.run("txn", "abort", "hanging", "--yes").returncode == 0
+        assert json.loads(shell.ok("txn", "list", "--state", "Ongoing", "-o", "json")) == []
+        assert "nope" in shell.fails(1, "txn", "describe", "nope")
+
+    asyncio.run(leave_open())
 
 
 @pytest.mark.parametrize(
