@@ -144,7 +144,7 @@ class AclBinding:
 
     Args:
         pattern: The resources.
-        principal: Who, such as "User:alice"; "User:*" is everybody.
+        principal: Who, such as "User:alice"; "User:*" is all users.
         operation: What; ALL: every operation.
         permission: ALLOW or DENY.
         host: The address that the client connects from; "*": any address.
