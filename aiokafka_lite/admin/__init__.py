@@ -1,6 +1,13 @@
 """The admin client under aiokafka's names, and the types of its arguments and results."""
 
 from aiokafka_lite.admin.brokers.cluster import BrokerDescription, ClusterDescription
+from aiokafka_lite.admin.brokers.features import (
+    FeatureLevels,
+    FeatureMetadata,
+    FeatureUpdate,
+    FeatureUpgradeType,
+)
+from aiokafka_lite.admin.brokers.quorum import QuorumInfo, QuorumReplica, RaftVoterEndpoint
 from aiokafka_lite.admin.client import AIOKafkaAdminClient
 from aiokafka_lite.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka_lite.admin.configs.client_quotas import (
@@ -139,6 +146,10 @@ __all__ = [
     "DescribedResource",
     "ElectionType",
     "EnsuredTopic",
+    "FeatureLevels",
+    "FeatureMetadata",
+    "FeatureUpdate",
+    "FeatureUpgradeType",
     "FencedProducer",
     "GroupListing",
     "GroupListings",
@@ -153,6 +164,9 @@ __all__ = [
     "PartitionReassignment",
     "PatternType",
     "ProducerDescription",
+    "QuorumInfo",
+    "QuorumReplica",
+    "RaftVoterEndpoint",
     "RecordsToDelete",
     "ReplicaInfo",
     "ReplicaLogDirInfo",

@@ -19,7 +19,11 @@ from aiokafka_lite._arguments import INT64, milliseconds
 from aiokafka_lite._home import check_home
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.admin.brokers import cluster as _cluster
+from aiokafka_lite.admin.brokers import features as _features
+from aiokafka_lite.admin.brokers import quorum as _quorum
 from aiokafka_lite.admin.brokers.cluster import ClusterDescription
+from aiokafka_lite.admin.brokers.features import FeatureMetadata, FeatureUpdate
+from aiokafka_lite.admin.brokers.quorum import QuorumInfo, RaftVoterEndpoint
 from aiokafka_lite.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka_lite.admin.configs import client_quotas as _client_quotas
 from aiokafka_lite.admin.configs import configs as _configs
@@ -1207,7 +1211,181 @@ class AIOKafkaAdminClient:
 
     # Features: admin/brokers/features.py
 
+    async def describe_features(
+        self, node_id: int | None = None, *, timeout_ms: float | None = None
+    ) -> FeatureMetadata:
+        """Describe the features of the cluster and their levels. Not in aiokafka.
+
+        Args:
+            node_id: The broker to ask, as brokers can support different levels; None: any.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            The finalized and the supported levels; brokers before 2.7 have none.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.4 cannot do this.
+            KafkaTimeoutError: The broker did not answer in time.
+
+        Cancellation: safe.
+
+        Source: ApiVersionsRequest.json, KIP-584.
+        """
+        self._check_home()
+        return await _features.describe_features(self._dispatcher, node_id, timeout_ms)
+
+    async def update_features(
+        self,
+        updates: Mapping[str, FeatureUpdate],
+        *,
+        validate_only: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Results[str, None]:
+        """Change the finalized levels of features. Not in aiokafka.
+
+        From Kafka 4.0 on, all of the updates are made or none.
+
+        Args:
+            updates: By feature, such as "metadata.version".
+            validate_only: Only check the updates (Kafka 3.3).
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            None or an error by feature.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            UnsupportedVersionError: Brokers before 2.7 cannot do this, those before 3.3 have
+                neither `validate_only` nor UNSAFE_DOWNGRADE.
+            InvalidUpdateVersionError: The controller refused the updates.
+            KafkaTimeoutError: No controller answered in time.
+
+        Cancellation: the updates may still be made.
+
+        Source: UpdateFeaturesRequest.json, KIP-584, KIP-1022.
+        """
+        self._check_home()
+        return await _features.update_features(
+            self._dispatcher, updates, timeout_ms, validate_only=validate_only
+        )
+
     # The metadata quorum: admin/brokers/quorum.py
+
+    async def describe_metadata_quorum(self, *, timeout_ms: float | None = None) -> QuorumInfo:
+        """Describe the controllers and how far they have the metadata (KRaft). Not in aiokafka.
+
+        Args:
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            ClusterAuthorizationFailedError: The client may not describe the cluster.
+            UnsupportedVersionError: Brokers before 3.3, or with ZooKeeper, cannot do this.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeQuorumRequest.json, KIP-595, KIP-836.
+        """
+        self._check_home()
+        return await _quorum.describe_metadata_quorum(self._dispatcher, timeout_ms)
+
+    async def add_raft_voter(
+        self,
+        voter_id: int,
+        voter_directory_id: UUID,
+        endpoints: Iterable[RaftVoterEndpoint],
+        *,
+        cluster_id: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Make a running controller a voter of the metadata quorum (KIP-853). Not in aiokafka.
+
+        Args:
+            voter_id: Node id of the controller.
+            voter_directory_id: Id of its metadata directory (`QuorumReplica.directory_id`).
+            endpoints: Where the other voters reach it.
+            cluster_id: Do nothing if the cluster has another id; None: any.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            DuplicateVoterError: It is a voter already.
+            InconsistentClusterIdError: The cluster has another id.
+            UnsupportedVersionError: Brokers before 3.9 cannot do this, nor a cluster whose voters
+                are static (kraft.version 0).
+            KafkaTimeoutError: No controller answered in time.
+            KafkaError: The controller refused.
+
+        Cancellation: the voter may still be added.
+
+        Source: AddRaftVoterRequest.json, KIP-853.
+        """
+        self._check_home()
+        await _quorum.add_raft_voter(
+            self._dispatcher,
+            voter_id,
+            voter_directory_id,
+            endpoints,
+            timeout_ms,
+            cluster_id=cluster_id,
+        )
+
+    async def remove_raft_voter(
+        self,
+        voter_id: int,
+        voter_directory_id: UUID,
+        *,
+        cluster_id: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Remove a voter from the metadata quorum (KIP-853). Not in aiokafka.
+
+        Args:
+            voter_id: Node id of the controller.
+            voter_directory_id: Id of its metadata directory (`QuorumReplica.directory_id`).
+            cluster_id: Do nothing if the cluster has another id; None: any.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            VoterNotFoundError: There is no such voter.
+            InconsistentClusterIdError: The cluster has another id.
+            UnsupportedVersionError: Brokers before 3.9 cannot do this, nor a cluster whose voters
+                are static (kraft.version 0).
+            KafkaTimeoutError: No controller answered in time.
+            KafkaError: The controller refused.
+
+        Cancellation: the voter may still be removed.
+
+        Source: RemoveRaftVoterRequest.json, KIP-853.
+        """
+        self._check_home()
+        await _quorum.remove_raft_voter(
+            self._dispatcher, voter_id, voter_directory_id, timeout_ms, cluster_id=cluster_id
+        )
+
+    async def unregister_broker(self, node_id: int, *, timeout_ms: float | None = None) -> None:
+        """Make the cluster forget a broker that was stopped for good (KRaft). Not in aiokafka.
+
+        Move its replicas first. The broker registers again if it is started.
+
+        Args:
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            BrokerIdNotRegisteredError: The cluster does not know the broker.
+            ClusterAuthorizationFailedError: The client may not alter the cluster.
+            UnsupportedVersionError: Brokers before 3.3, or with ZooKeeper, cannot do this.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: the broker may still be unregistered.
+
+        Source: UnregisterBrokerRequest.json, KIP-631.
+        """
+        self._check_home()
+        await _quorum.unregister_broker(self._dispatcher, node_id, timeout_ms)
 
     # Groups: admin/groups/listing.py
 
