@@ -75,6 +75,7 @@ from aiokafka_lite.admin.security.acl_types import (
     ResourceType,
 )
 from aiokafka_lite.admin.security.acls import DeleteAclsResult
+from aiokafka_lite.admin.security.delegation_tokens import DelegationToken
 from aiokafka_lite.admin.security.scram_users import (
     ScramCredential,
     ScramMechanism,
@@ -136,6 +137,7 @@ __all__ = [
     "CreateTopicsResult",
     "CreatedTopic",
     "CreatedTopicConfig",
+    "DelegationToken",
     "DeleteAclsResult",
     "DeleteTopicsResult",
     "DescribeConfigsResponse",

@@ -66,9 +66,11 @@ from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.admin.records_to_delete import RecordsToDelete
 from aiokafka_lite.admin.security import acls as _acls
+from aiokafka_lite.admin.security import delegation_tokens as _delegation_tokens
 from aiokafka_lite.admin.security import scram_users as _scram_users
 from aiokafka_lite.admin.security.acl_types import AclBinding, AclBindingFilter
 from aiokafka_lite.admin.security.acls import DeleteAclsResult
+from aiokafka_lite.admin.security.delegation_tokens import DelegationToken
 from aiokafka_lite.admin.security.scram_users import (
     ScramCredential,
     UserScramCredentialDeletion,
@@ -2406,6 +2408,140 @@ class AIOKafkaAdminClient:
         )
 
     # Delegation tokens: admin/security/delegation_tokens.py
+
+    async def create_delegation_token(
+        self,
+        renewers: Iterable[str] = (),
+        *,
+        owner: str | None = None,
+        max_lifetime_ms: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> DelegationToken:
+        """Create a delegation token. Not in aiokafka.
+
+        If a request gets no response, its repetition can create a second token, which expires
+        unused.
+
+        Args:
+            renewers: Principals that may renew the token, such as "User:alice".
+            owner: The principal that the token stands for; None: this client's own.
+            max_lifetime_ms: How long the token can be renewed; None: the broker's default.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            DelegationTokenAuthDisabled: The brokers have no secret key for tokens.
+            DelegationTokenRequestNotAllowed: This client is not authenticated, or logged in with
+                a token.
+            DelegationTokenAuthorizationFailed: The client may not create tokens for `owner`.
+            UnsupportedVersionError: Brokers before 1.1 have no tokens, those before 3.3 no `owner`.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: the token may still be created.
+
+        Source: CreateDelegationTokenRequest.json, KIP-48, KIP-373.
+        """
+        self._check_home()
+        return await _delegation_tokens.create_delegation_token(
+            self._dispatcher,
+            renewers,
+            timeout_ms,
+            owner=owner,
+            max_lifetime_ms=max_lifetime_ms,
+        )
+
+    async def renew_delegation_token(
+        self,
+        hmac: bytes,
+        *,
+        renew_period_ms: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> int:
+        """Renew a delegation token. Not in aiokafka.
+
+        Args:
+            hmac: The token's secret.
+            renew_period_ms: For how long; None: the broker's default.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            When the token expires now, in ms since 1970.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            DelegationTokenNotFound: There is no such token.
+            DelegationTokenOwnerMismatch: This client may not renew it.
+            DelegationTokenExpired: The token can no longer be renewed.
+            UnsupportedVersionError: Brokers before 1.1 have no tokens.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: the token may still be renewed.
+
+        Source: RenewDelegationTokenRequest.json, KIP-48.
+        """
+        self._check_home()
+        return await _delegation_tokens.renew_delegation_token(
+            self._dispatcher, hmac, timeout_ms, renew_period_ms=renew_period_ms
+        )
+
+    async def expire_delegation_token(
+        self,
+        hmac: bytes,
+        *,
+        expiry_period_ms: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> int:
+        """Let a delegation token expire earlier, or at once. Not in aiokafka.
+
+        Args:
+            hmac: The token's secret.
+            expiry_period_ms: After which time; None: at once.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Returns:
+            When the token expires, in ms since 1970.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            DelegationTokenNotFound: There is no such token.
+            DelegationTokenOwnerMismatch: This client may not expire it.
+            UnsupportedVersionError: Brokers before 1.1 have no tokens.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: the token may still expire.
+
+        Source: ExpireDelegationTokenRequest.json, KIP-48.
+        """
+        self._check_home()
+        return await _delegation_tokens.expire_delegation_token(
+            self._dispatcher, hmac, timeout_ms, expiry_period_ms=expiry_period_ms
+        )
+
+    async def describe_delegation_token(
+        self, owners: Iterable[str] | None = None, *, timeout_ms: float | None = None
+    ) -> list[DelegationToken]:
+        """Return the delegation tokens that this client may describe. Not in aiokafka.
+
+        Args:
+            owners: Only tokens of these principals; None: all.
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            DelegationTokenAuthDisabled: The brokers have no secret key for tokens.
+            DelegationTokenRequestNotAllowed: This client is not authenticated, or logged in with
+                a token.
+            UnsupportedVersionError: Brokers before 1.1 have no tokens.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: safe.
+
+        Source: DescribeDelegationTokenRequest.json, KIP-48.
+        """
+        self._check_home()
+        return await _delegation_tokens.describe_delegation_token(
+            self._dispatcher, owners, timeout_ms
+        )
 
     # Inside
 
