@@ -145,12 +145,7 @@ async def describe_metadata_quorum(dispatcher: Dispatcher, timeout_ms: float | N
         _known(found.high_watermark),
         tuple(map(_replica, found.current_voters)),
         tuple(map(_replica, found.observers)),
-        {
-            node.node_id: tuple(
-                RaftVoterEndpoint(each.name, each.host, each.port) for each in node.listeners
-            )
-            for node in told.nodes
-        },
+        {node.node_id: tuple(map(_endpoint, node.listeners)) for node in told.nodes},
     )
 
 
@@ -295,6 +290,13 @@ def _replica(told: wire.ReplicaState) -> QuorumReplica:
         _known(told.last_fetch_timestamp),
         _known(told.last_caught_up_timestamp),
     )
+
+
+def _endpoint(told: wire.Listener) -> RaftVoterEndpoint:
+    try:
+        return RaftVoterEndpoint(told.name, told.host, told.port)
+    except ValueError as error:
+        raise KafkaProtocolError(f"metadata quorum: an address is invalid: {error}") from error
 
 
 def _known(value: int) -> int | None:

@@ -117,7 +117,9 @@ async def describe_log_dirs(
     """See `AIOKafkaAdminClient.describe_log_dirs`."""
     deadline = dispatcher.deadline(timeout_ms)
     if node_ids is not None:
-        node_ids = [whole("node id", node_id, most=INT32) for node_id in _several(node_ids)]
+        node_ids = [
+            whole("node id", node_id, most=INT32) for node_id in _several("node_ids", node_ids)
+        ]
     topics = None if partitions is None else _topics(as_partitions(partitions))
     return await dispatcher.every_broker(
         DescribeLogDirsRequest(topics=topics),
@@ -134,7 +136,7 @@ async def describe_replica_log_dirs(
     """See `AIOKafkaAdminClient.describe_replica_log_dirs`."""
     deadline = dispatcher.deadline(timeout_ms)
     outcomes: Outcomes[TopicPartitionReplica, ReplicaLogDirInfo] = Outcomes(
-        [_replica(each) for each in _several(replicas)], _label
+        [_replica(each) for each in _several("replicas", replicas)], _label
     )
 
     def build(asked: list[TopicPartitionReplica]) -> DescribeLogDirsRequest:
@@ -308,9 +310,9 @@ def _topics(partitions: list[TopicPartition]) -> list[DescribableLogDirTopic]:
     return [DescribableLogDirTopic(topic, indexes) for topic, indexes in by_topic.items()]
 
 
-def _several(given: object) -> list[Any]:
+def _several(name: str, given: object) -> list[Any]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"several were expected, not {given!r}")
+        raise TypeError(f"`{name}` should have several items, not {given!r}")
     return list(given)
 
 

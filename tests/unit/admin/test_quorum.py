@@ -58,6 +58,12 @@ async def test_errors_of_the_quorum_are_raised(
     def deny(response: Any) -> None:
         response.topics[0].partitions[0].error_code = ClusterAuthorizationFailedError.errno
 
+    def nameless(response: Any) -> None:
+        response.nodes[0].listeners[0].host = ""
+
+    brokers.control(ApiKey.DESCRIBE_QUORUM, after_handling=True, edit=nameless)
+    with pytest.raises(KafkaProtocolError, match=r"an address is invalid: .*`host` is empty"):
+        await admin.describe_metadata_quorum()
     brokers.control(ApiKey.DESCRIBE_QUORUM, after_handling=True, edit=empty)
     with pytest.raises(KafkaProtocolError, match="does not describe the metadata quorum"):
         await admin.describe_metadata_quorum()
