@@ -23,8 +23,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,10 @@ NOTHING_SELECTED: Final = 5
 
 GRACE: Final = 8.0
 """Seconds that an interrupted part may take to end before the next stronger signal."""
+
+_TICK: Final = 0.5
+"""Seconds of one wait in the main thread. Python runs a signal's handler before or after a wait: a
+signal that arrives just before a wait without a timeout would have no effect until it ends."""
 
 INTERRUPTED: Final = 130
 """The exit status of a run that was ended by a signal."""
@@ -141,7 +145,13 @@ class Run:
         self._logs.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self._slots) as threads:
             try:
-                return list(threads.map(self._run, self._parts))
+                runs = [threads.submit(self._run, part) for part in self._parts]
+                running: Collection[Future[Outcome]] = runs
+                while running:
+                    ended, running = wait(running, _TICK, FIRST_EXCEPTION)
+                    for run in ended:
+                        run.result()
+                return [run.result() for run in runs]
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)
                 self._interrupt()
