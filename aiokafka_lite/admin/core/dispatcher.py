@@ -412,7 +412,7 @@ class Dispatcher:
                 outcomes.on_refused(asked)
                 raise
             if (again := outcomes.end(asked)) is not None:
-                raise again
+                raise again if again.retriable else _Again(*again.args) from again
 
         if not items:
             return
@@ -466,6 +466,12 @@ class Dispatcher:
             outcomes.on_refused(asked)
             raise
         outcomes.end(asked)
+
+
+class _Again(KafkaError):
+    """The error of an item that its room retries, although Kafka's table does not."""
+
+    retriable = True
 
 
 def _request_class(kind: type[object]) -> type[Request]:

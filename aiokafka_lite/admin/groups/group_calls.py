@@ -12,10 +12,19 @@ from aiokafka_lite.errors import (
     KafkaError,
     KafkaProtocolError,
     NotCoordinatorForGroupError,
+    RebalanceInProgressError,
 )
 from aiokafka_lite.structs import TopicPartition
 
-__all__ = ["NAMES_UNTIL", "by_topic", "group_label", "names_of", "of_coordinator", "partitions_of"]
+__all__ = [
+    "NAMES_UNTIL",
+    "by_topic",
+    "group_label",
+    "may_settle",
+    "names_of",
+    "of_coordinator",
+    "partitions_of",
+]
 
 _OF_COORDINATOR: Final = (
     GroupLoadInProgressError,
@@ -30,10 +39,16 @@ NAMES_UNTIL: Final = 9
 def of_coordinator(error: KafkaError) -> bool:
     """True for the errors of a coordinator that moves or loads.
 
-    Java's admin client retries these only. Others that Kafka's table calls retriable are final for
-    a group's administration: REBALANCE_IN_PROGRESS means that the group has members.
+    As in Java's admin client, others that Kafka's table calls retriable are final for the
+    administration of a group.
     """
     return isinstance(error, _OF_COORDINATOR)
+
+
+def may_settle(error: KafkaError) -> bool:
+    """True for the errors that Java retries when it changes offsets: also a rebalance, which may
+    be the last member's leave."""
+    return of_coordinator(error) or isinstance(error, RebalanceInProgressError)
 
 
 def group_label(group_id: str) -> str:

@@ -30,6 +30,7 @@ from aiokafka_lite.admin.groups.group_calls import (
     NAMES_UNTIL,
     by_topic,
     group_label,
+    may_settle,
     of_coordinator,
 )
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
@@ -287,7 +288,7 @@ async def alter_group_offsets(
     outcomes: Outcomes[TopicPartition, None] = Outcomes(
         wanted,
         lambda tp: f"{group_label(group)}, {_partition_label(tp)}",
-        retriable=of_coordinator,
+        retriable=may_settle,
     )
 
     def build(version: int, asked: list[TopicPartition]) -> OffsetCommitRequest:

@@ -26,6 +26,7 @@ from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.groups.group_calls import (
     by_topic,
     group_label,
+    may_settle,
     names_of,
     of_coordinator,
     partitions_of,
@@ -279,7 +280,7 @@ async def alter_share_group_offsets(
     outcomes: Outcomes[TopicPartition, None] = Outcomes(
         wanted,
         lambda tp: f"{group_label(group)}, partition {tp.topic}-{tp.partition}",
-        retriable=of_coordinator,
+        retriable=may_settle,
     )
 
     def build(version: int, pending: list[TopicPartition]) -> AlterShareGroupOffsetsRequest:
@@ -330,7 +331,7 @@ async def delete_share_group_offsets(
     outcomes: Outcomes[str, None] = Outcomes(
         wanted,
         lambda topic: f"{group_label(group)}, topic {topic!r}",
-        retriable=of_coordinator,
+        retriable=may_settle,
     )
 
     def build(version: int, pending: list[str]) -> DeleteShareGroupOffsetsRequest:

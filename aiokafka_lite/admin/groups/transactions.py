@@ -27,6 +27,7 @@ from aiokafka_lite.admin.groups.group_calls import by_topic, names_of, of_coordi
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.retry import CoordinatorOf, ToNode, raise_error_code
 from aiokafka_lite.errors import (
+    BrokerNotAvailableError,
     IllegalArgumentError,
     KafkaError,
     KafkaProtocolError,
@@ -359,7 +360,12 @@ def _known(value: int) -> int | None:
 # --- ending
 
 
-_MOVED: Final = (NotLeaderForPartitionError, ReplicaNotAvailableError, UnknownTopicOrPartitionError)
+_MOVED: Final = (
+    BrokerNotAvailableError,
+    NotLeaderForPartitionError,
+    ReplicaNotAvailableError,
+    UnknownTopicOrPartitionError,
+)
 
 
 async def abort_transaction(
