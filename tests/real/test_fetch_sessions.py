@@ -22,19 +22,19 @@ class Spy:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.requests: list[FetchRequest] = []
         self.refusals: list[str] = []
-        ask, refuse = FetchSession.next_request, FetchSession._on_refusal
+        ask, reject = FetchSession.next_request, FetchSession._on_rejected
 
         def next_request(session: FetchSession, *args: Any, **options: Any) -> FetchRequest:
             request = ask(session, *args, **options)
             self.requests.append(request)
             return request
 
-        def on_refusal(session: FetchSession, kind: Any, *, within: bool) -> None:
+        def on_rejected(session: FetchSession, kind: Any, *, within: bool) -> None:
             self.refusals.append(kind.message)
-            refuse(session, kind, within=within)
+            reject(session, kind, within=within)
 
         monkeypatch.setattr(FetchSession, "next_request", next_request)
-        monkeypatch.setattr(FetchSession, "_on_refusal", on_refusal)
+        monkeypatch.setattr(FetchSession, "_on_rejected", on_rejected)
 
     @property
     def named(self) -> list[int]:
