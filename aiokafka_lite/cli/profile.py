@@ -84,7 +84,7 @@ def _add(args: argparse.Namespace) -> None:
     options = saved_options(args)
     if not options:
         raise UsageError("nothing to save: add flags such as -b HOST:PORT")
-    # The first profile is in use without being told so.
+    # The first profile is in use without a command.
     current = profiles.current or (args.name if not profiles.profiles else None)
     saved = profiles._replace(current=current, profiles={**profiles.profiles, args.name: options})
     print(f"saved profile {args.name} in {save_profiles(saved)}")

@@ -28,7 +28,7 @@ __all__ = ["BrokerDescription", "ClusterDescription", "describe_cluster"]
 _FENCED_FROM = 2
 """The version of DescribeCluster that lists fenced brokers (KIP-1073)."""
 _OPERATIONS_FROM, _OPERATIONS_UNTIL = 8, 10
-"""The versions of Metadata that tell the authorized operations of the cluster (KIP-430)."""
+"""The versions of Metadata that return the authorized operations of the cluster (KIP-430)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ async def describe_cluster(
     )
     oldest = ENDPOINT_TYPE_FROM if dispatcher.at_controllers else 0
     try:
-        told = await dispatcher.ask(
+        answer = await dispatcher.ask(
             request,
             ANY,
             deadline,
@@ -107,16 +107,16 @@ async def describe_cluster(
             raise
         return await _by_metadata(dispatcher, deadline, include_authorized_operations)
     return ClusterDescription(
-        told.cluster_id,
-        _controller(told.controller_id),
+        answer.cluster_id,
+        _controller(answer.controller_id),
         {
             each.broker_id: BrokerDescription(
                 each.broker_id, each.host, each.port, each.rack, each.is_fenced
             )
-            for each in sorted(told.brokers, key=lambda each: each.broker_id)
+            for each in sorted(answer.brokers, key=lambda each: each.broker_id)
         },
-        authorized_operations(told.cluster_authorized_operations),
-        told.throttle_time_ms,
+        authorized_operations(answer.cluster_authorized_operations),
+        answer.throttle_time_ms,
     )
 
 
@@ -124,7 +124,7 @@ async def _by_metadata(
     dispatcher: Dispatcher, deadline: float, include_authorized_operations: bool
 ) -> ClusterDescription:
     """For brokers before 2.8, which have no DescribeCluster."""
-    told = await dispatcher.ask(
+    answer = await dispatcher.ask(
         PerVersion(
             MetadataRequest,
             lambda version: MetadataRequest(
@@ -140,14 +140,14 @@ async def _by_metadata(
         feature="Describing the authorized operations of a cluster",
     )
     return ClusterDescription(
-        told.cluster_id,
-        _controller(told.controller_id),
+        answer.cluster_id,
+        _controller(answer.controller_id),
         {
             each.node_id: BrokerDescription(each.node_id, each.host, each.port, each.rack)
-            for each in sorted(told.brokers, key=lambda each: each.node_id)
+            for each in sorted(answer.brokers, key=lambda each: each.node_id)
         },
-        authorized_operations(told.cluster_authorized_operations),
-        told.throttle_time_ms,
+        authorized_operations(answer.cluster_authorized_operations),
+        answer.throttle_time_ms,
     )
 
 

@@ -112,23 +112,23 @@ async def describe_features(
     deadline = dispatcher.deadline(timeout_ms)
     if node_id is not None:
         node_id = whole("node_id", node_id, most=INT32)
-    told = await dispatcher.ask(
+    answer = await dispatcher.ask(
         ApiVersionsRequest(_SOFTWARE, __version__),
         ANY if node_id is None else ToNode(node_id),
         deadline,
         oldest=_FEATURES_FROM,
         feature="Describing features",
     )
-    epoch = told.finalized_features_epoch
+    epoch = answer.finalized_features_epoch
     return FeatureMetadata(
         {
             each.name: FeatureLevels(each.min_version_level, each.max_version_level)
-            for each in told.finalized_features
+            for each in answer.finalized_features
         },
         None if epoch < 0 else epoch,
         {
             each.name: FeatureLevels(each.min_version, each.max_version)
-            for each in told.supported_features
+            for each in answer.supported_features
         },
     )
 

@@ -128,7 +128,7 @@ async def describe_metadata_quorum(dispatcher: Dispatcher, timeout_ms: float | N
             raise item_error(found.error_code, "metadata quorum", found.error_message)
 
     partition = wire.DescribeQuorumRequestPartitionData(0)
-    told = await dispatcher.ask(
+    answer = await dispatcher.ask(
         wire.DescribeQuorumRequest(
             topics=[wire.DescribeQuorumRequestTopicData(_TOPIC, [partition])]
         ),
@@ -145,7 +145,7 @@ async def describe_metadata_quorum(dispatcher: Dispatcher, timeout_ms: float | N
         _known(found.high_watermark),
         tuple(map(_replica, found.current_voters)),
         tuple(map(_replica, found.observers)),
-        {node.node_id: tuple(map(_endpoint, node.listeners)) for node in told.nodes},
+        {node.node_id: tuple(map(_endpoint, node.listeners)) for node in answer.nodes},
     )
 
 
@@ -282,19 +282,19 @@ def _check_voter(voter_id: object, directory_id: object, cluster_id: object) -> 
         wire_string("cluster_id", cluster_id)
 
 
-def _replica(told: wire.ReplicaState) -> QuorumReplica:
+def _replica(answer: wire.ReplicaState) -> QuorumReplica:
     return QuorumReplica(
-        told.replica_id,
-        None if told.replica_directory_id == ZERO_UUID else told.replica_directory_id,
-        _known(told.log_end_offset),
-        _known(told.last_fetch_timestamp),
-        _known(told.last_caught_up_timestamp),
+        answer.replica_id,
+        None if answer.replica_directory_id == ZERO_UUID else answer.replica_directory_id,
+        _known(answer.log_end_offset),
+        _known(answer.last_fetch_timestamp),
+        _known(answer.last_caught_up_timestamp),
     )
 
 
-def _endpoint(told: wire.Listener) -> RaftVoterEndpoint:
+def _endpoint(answer: wire.Listener) -> RaftVoterEndpoint:
     try:
-        return RaftVoterEndpoint(told.name, told.host, told.port)
+        return RaftVoterEndpoint(answer.name, answer.host, answer.port)
     except ValueError as error:
         raise KafkaProtocolError(f"metadata quorum: an address is invalid: {error}") from error
 

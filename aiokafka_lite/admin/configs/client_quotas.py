@@ -153,7 +153,7 @@ async def describe_client_quotas(
     """See `AIOKafkaAdminClient.describe_client_quotas`."""
     deadline = dispatcher.deadline(timeout_ms)
     flag("strict", strict)
-    told = await dispatcher.ask(
+    answer = await dispatcher.ask(
         DescribeClientQuotasRequest(components=_components(components), strict=strict),
         ANY,
         deadline,
@@ -163,7 +163,7 @@ async def describe_client_quotas(
         ClientQuotaEntity({part.entity_type: part.entity_name for part in each.entity}): {
             quota.key: quota.value for quota in each.values
         }
-        for each in told.entries or ()
+        for each in answer.entries or ()
         if each.entity
     }
 

@@ -117,12 +117,12 @@ async def describe_configs(
         )
 
     def read(response: RawDescription, outcomes: Outcomes[ConfigResource, Config]) -> None:
-        for told in response.results:
-            resource = _told(told.resource_type, told.resource_name)
+        for answer in response.results:
+            resource = _resource_of(answer.resource_type, answer.resource_name)
             if resource is not None and not outcomes.on_code(
-                resource, told.error_code, told.error_message
+                resource, answer.error_code, answer.error_message
             ):
-                entries = [_entry(each) for each in told.configs]
+                entries = [_entry(each) for each in answer.configs]
                 outcomes.on_value(resource, {each.name: each for each in entries})
 
     return await dispatcher.settle_by_route(
@@ -218,13 +218,13 @@ async def alter_configs(
     )
     groups: dict[Route, list[AlteredResource]] = {ANY: []}  # first, even if it stays empty
     for resource, outcome in results.items():
-        told = AlteredResource(
+        answer = AlteredResource(
             code_of(outcome),
             message_of(outcome, _label(resource)),
             resource.resource_type,
             resource.name,
         )
-        groups.setdefault(_route(resource), []).append(told)
+        groups.setdefault(_route(resource), []).append(answer)
     result = AlterConfigsResult(AlterConfigsResponse(0, group) for group in groups.values())
     result.results = results
     report(results, "alter_configs", raise_errors)
@@ -246,7 +246,9 @@ async def list_config_resources(
         oldest=0 if types == [ConfigResourceType.CLIENT_METRICS] else _ALL_TYPES_FROM,
         feature="Listing the resources that have configurations",
     )
-    found = [_told(each.resource_type, each.resource_name) for each in response.config_resources]
+    found = [
+        _resource_of(each.resource_type, each.resource_name) for each in response.config_resources
+    ]
     return [each for each in found if each is not None]
 
 
@@ -257,14 +259,14 @@ def as_responses(results: Results[ConfigResource, Config]) -> DescribeConfigsRes
         entries: list[tuple[Any, ...]] = []
         if isinstance(outcome, Mapping):
             entries = [tuple(each[:6]) for each in outcome.values()]
-        told = DescribedResource(
+        answer = DescribedResource(
             code_of(outcome),
             message_of(outcome, _label(resource)),
             resource.resource_type,
             resource.name,
             entries,
         )
-        groups.setdefault(_route(resource), []).append(told)
+        groups.setdefault(_route(resource), []).append(answer)
     others = groups.pop(ANY, None)
     ordered = [*groups.values(), *([] if others is None else [others])]
     result = DescribeConfigsResult(DescribeConfigsResponse(0, group) for group in ordered)
@@ -276,34 +278,34 @@ def _read_altered(
     response: IncrementalAlterConfigsResponse | LegacyResponse,
     outcomes: Outcomes[ConfigResource, None],
 ) -> None:
-    for told in response.responses:
-        resource = _told(told.resource_type, told.resource_name)
+    for answer in response.responses:
+        resource = _resource_of(answer.resource_type, answer.resource_name)
         if resource is not None and not outcomes.on_code(
-            resource, told.error_code, told.error_message
+            resource, answer.error_code, answer.error_message
         ):
             outcomes.on_value(resource, None)
 
 
-def _entry(told: DescribeConfigsResourceResult) -> ConfigEntry:
-    source = ConfigSource(told.config_source)
-    if told.config_source == _NO_SOURCE and told.is_default:  # version 0
+def _entry(answer: DescribeConfigsResourceResult) -> ConfigEntry:
+    source = ConfigSource(answer.config_source)
+    if answer.config_source == _NO_SOURCE and answer.is_default:  # version 0
         source = ConfigSource.DEFAULT_CONFIG
     return ConfigEntry(
-        told.name,
-        told.value,
-        told.read_only,
+        answer.name,
+        answer.value,
+        answer.read_only,
         source,
-        told.is_sensitive,
+        answer.is_sensitive,
         tuple(
             ConfigSynonym(each.name, each.value, ConfigSource(each.source))
-            for each in told.synonyms
+            for each in answer.synonyms
         ),
-        ConfigType(told.config_type),
-        told.documentation,
+        ConfigType(answer.config_type),
+        answer.documentation,
     )
 
 
-def _told(resource_type: int, name: str) -> ConfigResource | None:
+def _resource_of(resource_type: int, name: str) -> ConfigResource | None:
     """The resource of a response; None if its type is of a newer release."""
     try:
         return ConfigResource(resource_type, name)

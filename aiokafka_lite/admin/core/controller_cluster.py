@@ -38,19 +38,19 @@ class ControllerCluster(Cluster):
             raise UnsupportedVersionError(
                 f"bootstrap_controllers requires Kafka 3.7 or newer: {error.args[0]}"
             ) from error
-        told = await connection.request(request, version)
-        if told.error_code:
-            raise for_code(told.error_code)(
-                f"{told.error_message or broker} (bootstrap_controllers needs the addresses of "
-                "KRaft controllers)"
+        description = await connection.request(request, version)
+        if description.error_code:
+            raise for_code(description.error_code)(
+                f"{description.error_message or broker} (bootstrap_controllers needs the "
+                "addresses of KRaft controllers)"
             )
         answer = MetadataAnswer(
             brokers=[
                 MetadataResponseBroker(each.broker_id, each.host, each.port, each.rack)
-                for each in told.brokers
+                for each in description.brokers
             ],
-            cluster_id=told.cluster_id,
-            controller_id=told.controller_id,
+            cluster_id=description.cluster_id,
+            controller_id=description.controller_id,
         )
         answer.unread = None
         return answer, MetadataRequest.max_version

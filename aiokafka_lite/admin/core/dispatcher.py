@@ -189,7 +189,7 @@ class Dispatcher:
                 the KafkaError of the whole response, if it has one (`raise_error_code`).
 
         Raises:
-            KafkaError: No broker said anything about any item: the reason. Otherwise, each item
+            KafkaError: No broker reported the outcome of any item: the reason. Otherwise, each item
                 has its own error.
         """
         await self._settle_part(

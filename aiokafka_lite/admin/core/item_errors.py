@@ -60,8 +60,8 @@ def perhaps_ours(outcomes: Outcomes[K, Any], item: K, done: str, message: str | 
     """
     if not outcomes.was_interrupted(item):
         return message
-    told = message or "the broker gives no reason"
-    return f"{told} (an earlier attempt of this call got no response and may have {done} it)"
+    reason = message or "the broker gives no reason"
+    return f"{reason} (an earlier attempt of this call got no response and may have {done} it)"
 
 
 def report(results: Results[Any, Any], what: str, raise_errors: bool) -> None:

@@ -66,9 +66,9 @@ class Outcomes(Generic[K, V]):
         self._pending: dict[K, KafkaError | None] = dict.fromkeys(self._items)
         self._outcomes: dict[K, V | KafkaError] = {}
         self._in_flight: set[K] = set()  # begun, not ended
-        self._untold: set[K] = set()  # begun, without a word in the response so far
+        self._unreported: set[K] = set()  # begun, not reported in the response so far
         self._repeated: set[K] = set()  # asked for again after a request without a response
-        self._answered = False  # True once a broker said something about an item
+        self._answered = False  # True once a broker reported the outcome of an item
         self._failure: KafkaError | None = None  # the first that concerned no item of its own
 
     @property
@@ -95,19 +95,19 @@ class Outcomes(Generic[K, V]):
         asked = self.pending if items is None else [each for each in items if each in self._pending]
         self._repeated |= self._in_flight.intersection(asked)
         self._in_flight.update(asked)
-        self._untold.update(asked)
+        self._unreported.update(asked)
         return asked
 
     def on_value(self, item: K, value: V) -> None:
         """An item is done. Ignored if the item has an outcome, or was not asked for."""
         if item in self._pending:
-            self._told(item)
+            self._on_reported(item)
             self._settle(item, value)
 
     def on_error(self, item: K, error: KafkaError) -> None:
         """An item got an error: it stays pending if the error is retriable, otherwise it fails."""
         if item in self._pending:
-            self._told(item)
+            self._on_reported(item)
             if self._retriable(error):
                 self._pending[item] = error
             else:
@@ -136,8 +136,8 @@ class Outcomes(Generic[K, V]):
         again: KafkaError | None = None
         for item in asked:
             self._in_flight.discard(item)
-            if item in self._untold:
-                self._told(item)
+            if item in self._unreported:
+                self._on_reported(item)
                 missing = KafkaProtocolError(f"{self.label(item)}: the response leaves it out")
                 self._settle(item, missing)
             again = again or self._pending.get(item)
@@ -148,7 +148,7 @@ class Outcomes(Generic[K, V]):
     def on_refused(self, asked: Collection[K]) -> None:
         """A response was an error for the whole request, so that nothing of it was carried out."""
         self._in_flight.difference_update(asked)
-        self._untold.difference_update(asked)
+        self._unreported.difference_update(asked)
 
     def on_failure(self, items: Iterable[K], error: KafkaError) -> None:
         """A request for some items failed as a whole: retried if the error is retriable."""
@@ -168,7 +168,7 @@ class Outcomes(Generic[K, V]):
         """Return the outcomes. Every item has one by now.
 
         Raises:
-            KafkaError: The call failed before any broker said anything about any item.
+            KafkaError: The call failed before any broker reported the outcome of an item.
         """
         if self._failure is not None and not self._answered:
             raise self._failure
@@ -187,12 +187,12 @@ class Outcomes(Generic[K, V]):
             mine.__cause__ = last
         self._settle(item, mine)
 
-    def _told(self, item: K) -> None:
+    def _on_reported(self, item: K) -> None:
         self._answered = True
-        self._untold.discard(item)
+        self._unreported.discard(item)
 
     def _settle(self, item: K, outcome: V | KafkaError) -> None:
         del self._pending[item]
         self._in_flight.discard(item)
-        self._untold.discard(item)
+        self._unreported.discard(item)
         self._outcomes[item] = outcome

@@ -42,7 +42,7 @@ async def scatter(
         on_retry: Called with an item and its error before it is placed again.
 
     Raises:
-        KafkaError: No broker said anything about any item; otherwise each has its own error.
+        KafkaError: No broker reported the outcome of any item; otherwise each has its own error.
     """
 
     async def round_of(items: list[K], failures: int) -> None:

@@ -90,7 +90,7 @@ async def describe_acls(
             permission_type=acl_filter.permission,
         )
 
-    told = await dispatcher.ask(
+    answer = await dispatcher.ask(
         PerVersion(DescribeAclsRequest, build),
         ANY,
         deadline,
@@ -105,7 +105,7 @@ async def describe_acls(
             _known(AclPermission, acl.permission_type, AclPermission.ANY),
             acl.host,
         )
-        for each in told.resources
+        for each in answer.resources
         for acl in each.acls
     ]
 

@@ -87,7 +87,7 @@ async def create_delegation_token(
             request.owner_principal_type, request.owner_principal_name = of or (None, None)
         return request
 
-    told = await dispatcher.ask(
+    answer = await dispatcher.ask(
         PerVersion(CreateDelegationTokenRequest, build),
         ANY,
         deadline,
@@ -95,14 +95,14 @@ async def create_delegation_token(
         feature=_FEATURE if of is None else "Creating a delegation token for another owner",
     )
     return DelegationToken(
-        told.token_id,
-        told.hmac,
-        f"{told.principal_type}:{told.principal_name}",
-        _requester(told.token_requester_principal_type, told.token_requester_principal_name),
+        answer.token_id,
+        answer.hmac,
+        f"{answer.principal_type}:{answer.principal_name}",
+        _requester(answer.token_requester_principal_type, answer.token_requester_principal_name),
         tuple(f"{kind}:{name}" for kind, name in may_renew),
-        told.issue_timestamp_ms,
-        told.expiry_timestamp_ms,
-        told.max_timestamp_ms,
+        answer.issue_timestamp_ms,
+        answer.expiry_timestamp_ms,
+        answer.max_timestamp_ms,
     )
 
 
@@ -136,7 +136,7 @@ async def describe_delegation_token(
     wanted = None if owners is None else _principals("owners", owners)
     if wanted == []:
         return []
-    told = await dispatcher.ask(
+    answer = await dispatcher.ask(
         DescribeDelegationTokenRequest(
             owners=None
             if wanted is None
@@ -157,7 +157,7 @@ async def describe_delegation_token(
             each.expiry_timestamp,
             each.max_timestamp,
         )
-        for each in told.tokens
+        for each in answer.tokens
     ]
 
 

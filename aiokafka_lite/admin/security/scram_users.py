@@ -142,11 +142,11 @@ async def describe_user_scram_credentials(
     """See `AIOKafkaAdminClient.describe_user_scram_credentials`."""
     deadline = dispatcher.deadline(timeout_ms)
     if users is None:
-        told = await dispatcher.ask(
+        answer = await dispatcher.ask(
             DescribeUserScramCredentialsRequest(users=None), ANY, deadline, feature=_FEATURE
         )
         everyone: dict[str, tuple[ScramCredential, ...] | KafkaError] = {}
-        for each in told.results:
+        for each in answer.results:
             everyone[each.user] = (
                 item_error(each.error_code, _label(each.user), each.error_message)
                 if each.error_code

@@ -145,8 +145,8 @@ class CreateTopicsResult(Results[str, CreatedTopic]):
         }
 
     def _message(self, topic: str, outcome: CreatedTopic | KafkaError) -> str | None:
-        told = self._messages.get(topic)
-        return message_of(outcome, _label(topic)) if told is None else told
+        message = self._messages.get(topic)
+        return message_of(outcome, _label(topic)) if message is None else message
 
 
 class DeleteTopicsResult(Results["str | UUID", None]):
@@ -345,19 +345,19 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _created(told: CreatableTopicResult) -> CreatedTopic:
+def _created(result: CreatableTopicResult) -> CreatedTopic:
     configs = None
-    if told.configs is not None and told.num_partitions >= 0:
+    if result.configs is not None and result.num_partitions >= 0:
         configs = {
             each.name: CreatedTopicConfig(
                 each.value, each.config_source, each.read_only, each.is_sensitive
             )
-            for each in told.configs
+            for each in result.configs
         }
     return CreatedTopic(
-        name=told.name,
-        topic_id=None if told.topic_id == ZERO_UUID else told.topic_id,
-        num_partitions=told.num_partitions if told.num_partitions >= 0 else None,
-        replication_factor=told.replication_factor if told.replication_factor >= 0 else None,
+        name=result.name,
+        topic_id=None if result.topic_id == ZERO_UUID else result.topic_id,
+        num_partitions=result.num_partitions if result.num_partitions >= 0 else None,
+        replication_factor=result.replication_factor if result.replication_factor >= 0 else None,
         configs=configs,
     )

@@ -58,7 +58,7 @@ __all__ = [
 _IDS_FROM: Final = 12
 """The version of Metadata in which brokers answer for topic ids (KIP-516)."""
 _OPERATIONS_FROM: Final = 8
-"""The version of Metadata that tells the authorized operations of topics (KIP-430)."""
+"""The version of Metadata that returns the authorized operations of topics (KIP-430)."""
 _NO_CREATION_FROM: Final = 4
 """The version of Metadata that can name a topic without creating it."""
 _PAGE: Final = 2000
@@ -306,9 +306,9 @@ async def wait_for_topics(
     nodes = list((await cluster.refresh(deadline)).brokers)
 
     def check(response: MetadataResponse) -> None:
-        told = {topic.name: topic for topic in response.topics}
+        answer = {topic.name: topic for topic in response.topics}
         for name, count in least.items():
-            _check_visible(name, count, told.get(name))
+            _check_visible(name, count, answer.get(name))
 
     async def wait_for(node_id: int) -> None:
         request = PerVersion(
@@ -343,18 +343,18 @@ _TURN: Final = 5.0
 """Seconds after which `wait_for_topics` looks whether a broker is still in the cluster."""
 
 
-def _check_visible(name: str, partitions: int, told: MetadataResponseTopic | None) -> None:
+def _check_visible(name: str, partitions: int, answer: MetadataResponseTopic | None) -> None:
     """Raise unless a broker shows a topic with its partitions and their leaders."""
     label = f"topic {name!r}"
-    if told is None:
+    if answer is None:
         raise KafkaProtocolError(f"{label}: the response leaves it out")
-    if told.error_code:
-        raise item_error(told.error_code, label)
-    if len(told.partitions) < partitions:
+    if answer.error_code:
+        raise item_error(answer.error_code, label)
+    if len(answer.partitions) < partitions:
         raise UnknownTopicOrPartitionError(
-            f"{label} has {len(told.partitions)} partitions here, not {partitions}"
+            f"{label} has {len(answer.partitions)} partitions here, not {partitions}"
         )
-    without = [each.partition_index for each in told.partitions if each.leader_id == NO_LEADER]
+    without = [each.partition_index for each in answer.partitions if each.leader_id == NO_LEADER]
     if without:
         raise LeaderNotAvailableError(f"{label}: partition {without[0]} has no leader here")
 
@@ -407,42 +407,42 @@ def _id(topic_id: UUID) -> UUID | None:
 
 
 def _topic(
-    told: MetadataResponseTopic | DescribeTopicPartitionsResponseTopic,
+    answer: MetadataResponseTopic | DescribeTopicPartitionsResponseTopic,
     partitions: dict[int, PartitionDescription],
     include_authorized_operations: bool,
 ) -> TopicDescription:
     operations = None
-    if include_authorized_operations:  # DescribeTopicPartitions tells them in any case
-        operations = authorized_operations(told.topic_authorized_operations)
+    if include_authorized_operations:  # DescribeTopicPartitions always returns them
+        operations = authorized_operations(answer.topic_authorized_operations)
     ordered = {number: partitions[number] for number in sorted(partitions)}
     return TopicDescription(
-        told.name or "", _id(told.topic_id), told.is_internal, ordered, operations
+        answer.name or "", _id(answer.topic_id), answer.is_internal, ordered, operations
     )
 
 
-def _of_metadata(told: MetadataResponsePartition) -> PartitionDescription:
+def _of_metadata(answer: MetadataResponsePartition) -> PartitionDescription:
     return PartitionDescription(
-        told.partition_index,
-        None if told.leader_id < 0 else told.leader_id,
-        None if told.leader_epoch < 0 else told.leader_epoch,
-        tuple(told.replica_nodes),
-        tuple(told.isr_nodes),
-        tuple(told.offline_replicas),
-        error=_error(told.error_code, told.partition_index),
+        answer.partition_index,
+        None if answer.leader_id < 0 else answer.leader_id,
+        None if answer.leader_epoch < 0 else answer.leader_epoch,
+        tuple(answer.replica_nodes),
+        tuple(answer.isr_nodes),
+        tuple(answer.offline_replicas),
+        error=_error(answer.error_code, answer.partition_index),
     )
 
 
-def _paged(told: DescribeTopicPartitionsResponsePartition) -> PartitionDescription:
+def _paged(answer: DescribeTopicPartitionsResponsePartition) -> PartitionDescription:
     return PartitionDescription(
-        told.partition_index,
-        None if told.leader_id < 0 else told.leader_id,
-        None if told.leader_epoch < 0 else told.leader_epoch,
-        tuple(told.replica_nodes),
-        tuple(told.isr_nodes),
-        tuple(told.offline_replicas),
-        None if told.eligible_leader_replicas is None else tuple(told.eligible_leader_replicas),
-        None if told.last_known_elr is None else tuple(told.last_known_elr),
-        _error(told.error_code, told.partition_index),
+        answer.partition_index,
+        None if answer.leader_id < 0 else answer.leader_id,
+        None if answer.leader_epoch < 0 else answer.leader_epoch,
+        tuple(answer.replica_nodes),
+        tuple(answer.isr_nodes),
+        tuple(answer.offline_replicas),
+        None if answer.eligible_leader_replicas is None else tuple(answer.eligible_leader_replicas),
+        None if answer.last_known_elr is None else tuple(answer.last_known_elr),
+        _error(answer.error_code, answer.partition_index),
     )
 
 

@@ -58,7 +58,7 @@ async def elect_leaders(
         return ElectLeadersRequest(election_type, topics, timeout)
 
     if partitions is None:
-        told = await dispatcher.ask(
+        answer = await dispatcher.ask(
             PerVersion(ElectLeadersRequest, lambda version: request(None)),
             CONTROLLER,
             deadline,
@@ -68,7 +68,7 @@ async def elect_leaders(
         return Results(
             {
                 tp: outcome
-                for tp, code, message in _each(told)
+                for tp, code, message in _each(answer)
                 if (outcome := _outcome(tp, code, message)) is not False
             }
         )

@@ -134,7 +134,7 @@ async def list_partition_reassignments(
             ],
         )
 
-    told = await dispatcher.ask(
+    answer = await dispatcher.ask(
         PerVersion(ListPartitionReassignmentsRequest, build),
         CONTROLLER,
         deadline,
@@ -144,7 +144,7 @@ async def list_partition_reassignments(
         TopicPartition(topic.name, each.partition_index): PartitionReassignment(
             tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
         )
-        for topic in told.topics
+        for topic in answer.topics
         for each in topic.partitions
     }
 
