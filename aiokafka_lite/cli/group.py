@@ -140,25 +140,16 @@ async def _describe(lookup: Lookup, args: argparse.Namespace) -> int:
 
 
 async def _delete(lookup: Lookup, args: argparse.Namespace) -> int:
-    from aiokafka_lite.cli.administration.groups import delete
-    from aiokafka_lite.errors import KafkaError
-    from aiokafka_lite.group.offsets.store import OffsetStore
-
+    admin = lookup.admin()
     names = list(dict.fromkeys(args.groups))
-    plan = []
-    for name in names:
-        store = OffsetStore(lookup.cluster, name)
-        offsets = await store.fetch(None, require_stable=True, deadline=lookup.deadline())
-        plan.append(f"delete group {name} with the offsets of {len(offsets)} partitions")
+    offsets = await admin.list_consumer_groups_offsets(names)
+    plan = [
+        f"delete group {name} with the offsets of {len(offsets.value(name))} partitions"
+        for name in names
+    ]
     if not confirmed(args, plan):
         return OK
-    errors: dict[str, Exception] = {}
-    for name in names:
-        try:
-            await delete(lookup, name)
-        except KafkaError as error:
-            errors[name] = error
-    return report("group", errors)
+    return report("group", (await admin.delete_consumer_groups(names)).errors())
 
 
 async def _list(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:

@@ -1,27 +1,18 @@
-"""Groups of both protocols with their members, and their deletion."""
+"""Groups of both protocols with their members."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from aiokafka_lite.admin.groups.group_types import (
+    ClassicMemberDescription,
+    GroupMemberDescription,
+)
 from aiokafka_lite.cli.connection.lookup import Lookup
-from aiokafka_lite.cluster.retry import CoordinatorOf, call
-from aiokafka_lite.errors import GroupIdNotFound, UnsupportedVersionError, for_code
-from aiokafka_lite.protocol.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from aiokafka_lite.protocol.messages.delete_groups import (
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-)
-from aiokafka_lite.protocol.messages.describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
+from aiokafka_lite.errors import GroupIdNotFound, IllegalArgumentError
 
-__all__ = ["Group", "Member", "delete", "describe"]
+__all__ = ["Group", "Member", "describe"]
 
 _DEAD: Final = "Dead"
 
@@ -62,87 +53,22 @@ async def describe(lookup: Lookup, group: str) -> Group:
     Raises:
         KafkaError: The coordinator refused, or did not answer in time.
     """
-    # Kafka 4's protocol first: to DescribeGroups its groups are dead.
-    return await _describe_consumer(lookup, group) or await _describe_classic(lookup, group)
-
-
-async def _describe_consumer(lookup: Lookup, group: str) -> Group | None:
-    def check(response: ConsumerGroupDescribeResponse) -> None:
-        for each in response.groups:
-            if each.error_code:
-                raise for_code(each.error_code)(each.error_message or f"describing group {group}")
-
+    admin = lookup.admin()
     try:
-        response = await call(
-            lookup.cluster,
-            ConsumerGroupDescribeRequest(group_ids=[group]),
-            CoordinatorOf(group),
-            lookup.deadline(),
-            check=check,
-        )
-    except (GroupIdNotFound, UnsupportedVersionError):
-        return None  # a classic group, or a broker before Kafka 3.7
-    for found in response.groups:
-        if found.group_id == group:
-            return Group(
-                group,
-                "consumer",
-                found.group_state,
-                found.assignor_name,
-                _members(found.members, "instance_id"),
-            )
-    return None
-
-
-async def _describe_classic(lookup: Lookup, group: str) -> Group:
-    def check(response: DescribeGroupsResponse) -> None:
-        for each in response.groups:
-            if each.error_code:
-                raise for_code(each.error_code)(f"describing group {group}")
-
-    try:
-        response = await call(
-            lookup.cluster,
-            DescribeGroupsRequest(groups=[group]),
-            CoordinatorOf(group),
-            lookup.deadline(),
-            check=check,
-        )
-    except GroupIdNotFound:  # from version 6 on; before, the state is Dead
+        found = (await admin.describe_consumer_groups([group], typed=True)).value(group)
+    except GroupIdNotFound:
         return Group(group, "classic", _DEAD, "", [])
-    for found in response.groups:
-        if found.group_id == group:
-            members = _members(found.members, "group_instance_id")
-            return Group(group, "classic", found.group_state, found.protocol_data, members)
-    return Group(group, "classic", _DEAD, "", [])
+    except IllegalArgumentError:  # its members are no consumers
+        classic = (await admin.describe_classic_groups([group])).value(group)
+        members = _members(classic.members)
+        return Group(group, "classic", classic.state, classic.protocol, members)
+    return Group(group, found.type, found.state, found.assignor, _members(found.members))
 
 
-def _members(members: Iterable[Any], instance: str) -> list[Member]:
+def _members(
+    members: Iterable[GroupMemberDescription | ClassicMemberDescription],
+) -> list[Member]:
     return [
-        Member(
-            each.member_id, each.client_id, each.client_host.lstrip("/"), getattr(each, instance)
-        )
+        Member(each.member_id, each.client_id, each.host.lstrip("/"), each.group_instance_id)
         for each in members
     ]
-
-
-async def delete(lookup: Lookup, group: str) -> None:
-    """Delete a group and its offsets.
-
-    Raises:
-        NonEmptyGroup: It has members.
-        GroupIdNotFound: There is no such group.
-    """
-
-    def check(response: DeleteGroupsResponse) -> None:
-        for each in response.results:
-            if each.error_code:
-                raise for_code(each.error_code)(f"deleting group {group}")
-
-    await call(
-        lookup.cluster,
-        DeleteGroupsRequest(groups_names=[group]),
-        CoordinatorOf(group),
-        lookup.deadline(),
-        check=check,
-    )

@@ -6,13 +6,16 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka_lite.cli.failures import CommandError, UsageError
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import KafkaTimeoutError
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.structs import TopicPartition
+
+if TYPE_CHECKING:
+    from aiokafka_lite.admin.client import AIOKafkaAdminClient
 
 __all__ = ["Lookup", "open_lookup"]
 
@@ -42,6 +45,14 @@ class Lookup:
     def __init__(self, cluster: Cluster, timeout: float) -> None:
         self.cluster = cluster
         self._timeout = timeout
+
+    def admin(self) -> AIOKafkaAdminClient:
+        """Return an admin client over the same connections. It need not be closed."""
+        from aiokafka_lite.admin.client import AIOKafkaAdminClient
+        from aiokafka_lite.client import AIOKafkaClient
+
+        client = AIOKafkaClient.of(self.cluster, self._timeout, asyncio.get_running_loop())
+        return AIOKafkaAdminClient.of(client, default_api_timeout_ms=self._timeout * 1000)
 
     async def partitions(self, names: Collection[str]) -> dict[str, list[int]]:
         """Return the partition numbers of each topic.
