@@ -6,6 +6,7 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 
+from aiokafka_lite._running_loop cimport running_loop_entry
 from aiokafka_lite.producer.batching._accumulator_native cimport AppendCore
 from aiokafka_lite.producer.batching._ack_native cimport Ack, Wait
 from aiokafka_lite.producer.batching._awaiting cimport PYGEN_NEXT, PYGEN_RETURN, give_am_send, stop_with
@@ -133,18 +134,27 @@ cdef class SendCalls:
     cdef AppendCore _core  # None where another `append` stands before its own
     cdef object _home
     cdef bint _home_has_thread  # asyncio's own loops have an attribute `_thread_id`
+    cdef object _home_entry  # the thread's entry of other loops while they run
 
     def __init__(self, AppendCore core not None, append=None):
         self._core = core if append is None else None
         self._append = core.append if append is None else append
         self._home = core.loop
         self._home_has_thread = hasattr(core.loop, "_thread_id")
+        self._home_entry = object()
 
     cdef inline bint _here(self) except -1:
         if self._home_has_thread:  # one attribute in place of a call; it is None unless the loop runs
             thread = self._home._thread_id
             return thread is not None and <unsigned long>thread == PyThread_get_thread_ident()
-        return running_loop() is self._home
+        cdef PyObject* entry = running_loop_entry()
+        if entry is not NULL and entry == <PyObject*>self._home_entry:
+            return True
+        if running_loop() is not self._home:
+            return False
+        if entry is not NULL:
+            self._home_entry = <object>entry
+        return True
 
     cdef inline _take(self, topic, value, key, partition, timestamp_ms, headers):
         if self._core is not None:

@@ -267,6 +267,23 @@ def test_send_nowait_raises_in_another_thread(
     assert [record.value for record in cluster.records("orders")] == [b"mine", b"mine"]
 
 
+def test_thread_that_ran_the_loop_before_is_refused(
+    cluster: FakeCluster, loop: Loop, producer: AIOKafkaProducer
+) -> None:
+    loop.run_until_complete(producer.send_and_wait("orders", b"here"))
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(loop.run_forever)
+        sent = producer.send_and_wait("orders", b"there")
+        asyncio.run_coroutine_threadsafe(sent, loop).result(20)
+        with pytest.raises(IllegalStateError, match="another thread"):
+            producer.send_nowait("orders", b"refused")
+        loop.call_soon_threadsafe(loop.stop)
+        running.result(20)
+    loop.run_until_complete(producer.send_and_wait("orders", b"here again"))
+    values = [record.value for record in cluster.records("orders")]
+    assert values == [b"here", b"there", b"here again"]
+
+
 def test_seek_raises_in_another_thread(
     consumer: AIOKafkaConsumer, in_background: Callable[[Any], Any]
 ) -> None:

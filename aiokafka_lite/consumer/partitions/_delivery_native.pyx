@@ -17,6 +17,7 @@ from asyncio import _get_running_loop as running_loop
 from time import monotonic
 
 from aiokafka_lite._consumer_record_native cimport ConsumerRecord
+from aiokafka_lite._running_loop cimport running_loop_entry
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident()
@@ -96,19 +97,30 @@ cdef class Delivery:
     cdef public Chunk current
     cdef public double until
     cdef object _loop
-    cdef bint _loop_tells  # asyncio's own loops expose the thread they run in
+    cdef bint _loop_has_thread  # asyncio's own loops expose the thread they run in
+    cdef object _loop_entry  # the thread's entry of other loops while they run
     cdef Py_ssize_t _credit
 
     def __cinit__(self, loop=None):
         self.current = EMPTY
         self._loop = loop
-        self._loop_tells = hasattr(loop, "_thread_id")
+        self._loop_has_thread = hasattr(loop, "_thread_id")
+        self._loop_entry = object()
 
     cdef inline bint here(self) except -1:
-        if self._loop_tells:  # an attribute instead of a call; None unless the loop is running
+        if self._loop_has_thread:  # an attribute instead of a call; None unless the loop is running
             thread = self._loop._thread_id
             return thread is not None and <unsigned long>thread == PyThread_get_thread_ident()
-        return self._loop is None or running_loop() is self._loop
+        if self._loop is None:
+            return True
+        cdef PyObject* entry = running_loop_entry()
+        if entry is not NULL and entry == <PyObject*>self._loop_entry:
+            return True
+        if running_loop() is not self._loop:
+            return False
+        if entry is not NULL:
+            self._loop_entry = <object>entry
+        return True
 
     cdef inline bint ready(self) except -1:
         if self.current.index >= self.current.count:
