@@ -1,7 +1,7 @@
 """The admin client under aiokafka's names, and the types of its arguments and results."""
 
-from aiokafka_lite.admin.brokers.cluster import BrokerDescription, ClusterDescription
-from aiokafka_lite.admin.brokers.features import (
+from aiokafka_lite.admin.brokers.cluster_description import BrokerDescription, ClusterDescription
+from aiokafka_lite.admin.brokers.feature_levels import (
     FeatureLevels,
     FeatureMetadata,
     FeatureUpdate,
@@ -41,6 +41,14 @@ from aiokafka_lite.admin.groups.group_types import (
 )
 from aiokafka_lite.admin.groups.lag import PartitionLag
 from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListing, GroupListings
+from aiokafka_lite.admin.groups.producer_transactions import (
+    AbortTransactionSpec,
+    FencedProducer,
+    ProducerDescription,
+    TransactionDescription,
+    TransactionListing,
+    TransactionListings,
+)
 from aiokafka_lite.admin.groups.share_groups import (
     ShareGroupDescription,
     ShareGroupOffset,
@@ -53,14 +61,6 @@ from aiokafka_lite.admin.groups.streams_groups import (
     StreamsTasks,
     StreamsTopic,
     StreamsTopology,
-)
-from aiokafka_lite.admin.groups.transactions import (
-    AbortTransactionSpec,
-    FencedProducer,
-    ProducerDescription,
-    TransactionDescription,
-    TransactionListing,
-    TransactionListings,
 )
 from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic

@@ -18,11 +18,11 @@ from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, milliseconds
 from aiokafka_lite._home import check_home
 from aiokafka_lite.abc import AbstractTokenProvider
-from aiokafka_lite.admin.brokers import cluster as _cluster
-from aiokafka_lite.admin.brokers import features as _features
+from aiokafka_lite.admin.brokers import cluster_description as _cluster_description
+from aiokafka_lite.admin.brokers import feature_levels as _feature_levels
 from aiokafka_lite.admin.brokers import quorum as _quorum
-from aiokafka_lite.admin.brokers.cluster import ClusterDescription
-from aiokafka_lite.admin.brokers.features import FeatureMetadata, FeatureUpdate
+from aiokafka_lite.admin.brokers.cluster_description import ClusterDescription
+from aiokafka_lite.admin.brokers.feature_levels import FeatureMetadata, FeatureUpdate
 from aiokafka_lite.admin.brokers.quorum import QuorumInfo, RaftVoterEndpoint
 from aiokafka_lite.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka_lite.admin.configs import client_quotas as _client_quotas
@@ -41,10 +41,10 @@ from aiokafka_lite.admin.groups import consumer_groups as _consumer_groups
 from aiokafka_lite.admin.groups import group_offsets as _group_offsets
 from aiokafka_lite.admin.groups import lag as _lag
 from aiokafka_lite.admin.groups import listing as _listing
+from aiokafka_lite.admin.groups import producer_transactions as _producer_transactions
 from aiokafka_lite.admin.groups import removal as _removal
 from aiokafka_lite.admin.groups import share_groups as _share_groups
 from aiokafka_lite.admin.groups import streams_groups as _streams_groups
-from aiokafka_lite.admin.groups import transactions as _transactions
 from aiokafka_lite.admin.groups.group_offsets import GroupOffsets
 from aiokafka_lite.admin.groups.group_types import (
     ClassicGroupDescription,
@@ -53,15 +53,15 @@ from aiokafka_lite.admin.groups.group_types import (
 )
 from aiokafka_lite.admin.groups.lag import PartitionLag
 from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListings
-from aiokafka_lite.admin.groups.share_groups import ShareGroupDescription, ShareGroupOffsets
-from aiokafka_lite.admin.groups.streams_groups import StreamsGroupDescription
-from aiokafka_lite.admin.groups.transactions import (
+from aiokafka_lite.admin.groups.producer_transactions import (
     AbortTransactionSpec,
     FencedProducer,
     ProducerDescription,
     TransactionDescription,
     TransactionListings,
 )
+from aiokafka_lite.admin.groups.share_groups import ShareGroupDescription, ShareGroupOffsets
+from aiokafka_lite.admin.groups.streams_groups import StreamsGroupDescription
 from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.admin.records_to_delete import RecordsToDelete
@@ -1203,7 +1203,7 @@ class AIOKafkaAdminClient:
         Source: DescribeClusterRequest.json, KIP-700.
         """
         self._check_home()
-        described = await _cluster.describe_cluster(
+        described = await _cluster_description.describe_cluster(
             self._dispatcher,
             timeout_ms,
             include_authorized_operations=include_authorized_operations,
@@ -1235,7 +1235,7 @@ class AIOKafkaAdminClient:
         Source: ApiVersionsRequest.json, KIP-584.
         """
         self._check_home()
-        return await _features.describe_features(self._dispatcher, node_id, timeout_ms)
+        return await _feature_levels.describe_features(self._dispatcher, node_id, timeout_ms)
 
     async def update_features(
         self,
@@ -1268,7 +1268,7 @@ class AIOKafkaAdminClient:
         Source: UpdateFeaturesRequest.json, KIP-584, KIP-1022.
         """
         self._check_home()
-        return await _features.update_features(
+        return await _feature_levels.update_features(
             self._dispatcher, updates, timeout_ms, validate_only=validate_only
         )
 
@@ -2123,7 +2123,7 @@ class AIOKafkaAdminClient:
         Source: ListTransactionsRequest.json, KIP-664.
         """
         self._check_home()
-        return await _transactions.list_transactions(
+        return await _producer_transactions.list_transactions(
             self._dispatcher,
             timeout_ms,
             states=states,
@@ -2154,7 +2154,7 @@ class AIOKafkaAdminClient:
         Source: DescribeTransactionsRequest.json, KIP-664.
         """
         self._check_home()
-        return await _transactions.describe_transactions(
+        return await _producer_transactions.describe_transactions(
             self._dispatcher, transactional_ids, timeout_ms
         )
 
@@ -2185,7 +2185,7 @@ class AIOKafkaAdminClient:
         Source: DescribeProducersRequest.json, KIP-664.
         """
         self._check_home()
-        return await _transactions.describe_producers(
+        return await _producer_transactions.describe_producers(
             self._dispatcher, partitions, timeout_ms, broker_id=broker_id
         )
 
@@ -2214,7 +2214,7 @@ class AIOKafkaAdminClient:
         Source: WriteTxnMarkersRequest.json, KIP-664.
         """
         self._check_home()
-        await _transactions.abort_transaction(self._dispatcher, spec, timeout_ms)
+        await _producer_transactions.abort_transaction(self._dispatcher, spec, timeout_ms)
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
@@ -2238,7 +2238,9 @@ class AIOKafkaAdminClient:
         Source: InitProducerIdRequest.json, KIP-360.
         """
         self._check_home()
-        return await _transactions.fence_producers(self._dispatcher, transactional_ids, timeout_ms)
+        return await _producer_transactions.fence_producers(
+            self._dispatcher, transactional_ids, timeout_ms
+        )
 
     async def force_terminate_transaction(
         self, transactional_id: str, *, timeout_ms: float | None = None
@@ -2262,7 +2264,7 @@ class AIOKafkaAdminClient:
         Source: InitProducerIdRequest.json, KIP-939.
         """
         self._check_home()
-        results = await _transactions.fence_producers(
+        results = await _producer_transactions.fence_producers(
             self._dispatcher, [transactional_id], timeout_ms
         )
         results.raise_for_errors()

@@ -14,7 +14,7 @@ from aiokafka_lite.testing.clock import VirtualClock
 from aiokafka_lite.testing.control import Fault, SeenRequest
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.fake_cluster import FakeCluster
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 
 __all__ = [
     "ApiKey",

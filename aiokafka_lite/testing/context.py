@@ -15,7 +15,7 @@ from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.client_session import Session
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.groups.base_group import Group
-from aiokafka_lite.testing.security.acls import Operation, Resource, operations_of, refusal
+from aiokafka_lite.testing.security.acl_table import Operation, Resource, operations_of, refusal
 from aiokafka_lite.testing.state import ClusterState
 from aiokafka_lite.testing.topics import Partition, Topic
 from aiokafka_lite.testing.watchers import Watchers

@@ -33,7 +33,7 @@ from aiokafka_lite.testing.state import ClusterState
 
 if TYPE_CHECKING:
     from aiokafka_lite.testing.data_folder import Storage
-    from aiokafka_lite.testing.security.acls import AclTable
+    from aiokafka_lite.testing.security.acl_table import AclTable
     from aiokafka_lite.testing.security.authorizer import Authorizer
     from aiokafka_lite.testing.server.broker_server import BrokerServer
 
@@ -406,7 +406,7 @@ class FakeCluster(Levers, Views, Faults):
     def _authorize_by(
         self, authorizer: "Authorizer | bool | None", super_users: Iterable[str] | None
     ) -> None:
-        from aiokafka_lite.testing.security.acls import AclTable
+        from aiokafka_lite.testing.security.acl_table import AclTable
         from aiokafka_lite.testing.security.authorizer import Authorizer
 
         if isinstance(authorizer, Authorizer):

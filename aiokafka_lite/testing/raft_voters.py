@@ -10,7 +10,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 
 __all__ = ["refusal_of"]
 

@@ -55,7 +55,7 @@ from aiokafka_lite.protocol.messages import (
     write_txn_markers,
 )
 from aiokafka_lite.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from aiokafka_lite.testing.security.acls import (
+from aiokafka_lite.testing.security.acl_table import (
     CLUSTER_NAME,
     Operation,
     Pattern,

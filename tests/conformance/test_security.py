@@ -47,7 +47,7 @@ from aiokafka_lite.protocol.messages.renew_delegation_token import RenewDelegati
 from aiokafka_lite.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from aiokafka_lite.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from aiokafka_lite.testing import FakeCluster
-from aiokafka_lite.testing.security.acls import Operation, Pattern, Permission, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Pattern, Permission, Resource
 from tests.conformance.comparing import AllowedDifferences
 from tests.conformance.conftest import Compare
 from tests.conformance.conftest import _judge as judge_both

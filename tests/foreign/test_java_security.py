@@ -3,7 +3,7 @@
 import pytest
 
 from aiokafka_lite.testing import FakeCluster
-from aiokafka_lite.testing.security.acls import AclFilter, Operation, Permission
+from aiokafka_lite.testing.security.acl_table import AclFilter, Operation, Permission
 from tools.kafka import KafkaNotAvailable
 from tools.kafka.java import JavaFailed, JavaTools, Record, run
 

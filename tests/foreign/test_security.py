@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from aiokafka_lite.testing import FakeCluster
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from tests.foreign.work import await_true
 
 aiokafka = pytest.importorskip("aiokafka")

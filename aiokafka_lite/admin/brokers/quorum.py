@@ -14,7 +14,7 @@ from uuid import UUID
 from aiokafka_lite._arguments import INT32, whole, wire_string
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_errors import only_controller_errors, perhaps_ours
-from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.cluster.retry import ANY, CONTROLLER, Route, raise_error_code
 from aiokafka_lite.errors import (
     BrokerIdNotRegisteredError,

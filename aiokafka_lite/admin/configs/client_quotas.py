@@ -16,7 +16,7 @@ from typing import Final
 from aiokafka_lite._arguments import flag, wire_string
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_errors import only_controller_errors
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.cluster.retry import ANY
 from aiokafka_lite.errors import IllegalArgumentError

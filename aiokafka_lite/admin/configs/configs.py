@@ -36,7 +36,7 @@ from aiokafka_lite.admin.core.item_errors import (
     only_controller_errors,
     report,
 )
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.new_topic import config_text
 from aiokafka_lite.cluster.retry import ANY, Route, ToNode

@@ -28,7 +28,7 @@ from typing import TypeVar
 
 from aiokafka_lite._arguments import milliseconds
 from aiokafka_lite.admin.core.controller_cluster import ControllerCluster
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.core.scatter import scatter
 from aiokafka_lite.admin.core.too_old import too_old

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.errors import (
     BrokerResponseError,

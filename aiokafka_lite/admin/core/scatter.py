@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
 
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import KafkaError, KafkaTimeoutError

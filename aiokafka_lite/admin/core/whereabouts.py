@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import PATIENCE, Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind

@@ -17,7 +17,7 @@ from typing import Final
 from aiokafka_lite._arguments import INT32, flag, whole, wire_string
 from aiokafka_lite.admin.core.authorized_operations import authorized_operations
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
-from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.groups.group_calls import (
     group_label,

@@ -24,7 +24,7 @@ from aiokafka_lite._arguments import (
     wire_string,
 )
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
-from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.groups.group_calls import (
     NAMES_UNTIL,

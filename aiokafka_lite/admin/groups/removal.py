@@ -11,7 +11,7 @@ from typing import Final
 from aiokafka_lite._arguments import wire_string
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_errors import perhaps_ours
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.groups.consumer_groups import members_of
 from aiokafka_lite.admin.groups.group_calls import group_label, names_of, of_coordinator

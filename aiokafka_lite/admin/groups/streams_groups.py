@@ -12,7 +12,7 @@ from typing import Final
 from aiokafka_lite._arguments import flag
 from aiokafka_lite.admin.core.authorized_operations import AclOperation, authorized_operations
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.groups.group_calls import group_label, names_of, of_coordinator
 from aiokafka_lite.cluster.coordinators import CoordinatorKind

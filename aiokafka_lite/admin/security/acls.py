@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from aiokafka_lite.admin.core.authorized_operations import AclOperation
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_errors import only_controller_errors
-from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.security.acl_types import (
     AclBinding,

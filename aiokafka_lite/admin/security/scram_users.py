@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 from aiokafka_lite._arguments import whole, wire_string
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_errors import only_controller_errors, perhaps_ours
-from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.cluster.retry import ANY, CONTROLLER, raise_error_code
 from aiokafka_lite.errors import IllegalArgumentError, KafkaError, ResourceNotFoundError

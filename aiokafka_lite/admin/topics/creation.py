@@ -20,7 +20,7 @@ from aiokafka_lite.admin.core.item_errors import (
     perhaps_ours,
     report,
 )
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.cluster.retry import CONTROLLER

@@ -14,7 +14,7 @@ from uuid import UUID
 from aiokafka_lite._arguments import INT32, topic_name, whole
 from aiokafka_lite.admin.core.authorized_operations import AclOperation, authorized_operations
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
-from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.metadata import NO_LEADER, metadata_request

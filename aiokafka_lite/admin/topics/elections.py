@@ -12,7 +12,7 @@ from typing import Final
 from aiokafka_lite._arguments import as_partitions
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_errors import only_controller_errors
-from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.retry import CONTROLLER, raise_error_code

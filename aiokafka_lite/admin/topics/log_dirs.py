@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from aiokafka_lite._arguments import INT32, as_partition, as_partitions, whole, wire_string
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
-from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.retry import ToNode

@@ -17,7 +17,7 @@ from aiokafka_lite.admin.core.item_errors import (
     perhaps_ours,
     report,
 )
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.topics.creation import TopicError

@@ -13,7 +13,7 @@ from typing import Final
 from aiokafka_lite._arguments import INT32, as_partition, as_partitions, flag, whole
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_errors import only_controller_errors, perhaps_ours
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.retry import CONTROLLER, raise_error_code

@@ -14,7 +14,7 @@ from typing import Final
 
 from aiokafka_lite._arguments import as_partition, whole
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.records_to_delete import RecordsToDelete
 from aiokafka_lite.errors import IllegalArgumentError, KafkaError

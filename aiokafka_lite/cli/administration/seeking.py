@@ -11,10 +11,10 @@ import io
 from pathlib import Path
 
 from aiokafka_lite.cli.administration.confirmation import confirmed
-from aiokafka_lite.cli.administration.groups import describe
+from aiokafka_lite.cli.administration.group_members import describe
 from aiokafka_lite.cli.connection.lookup import Lookup
 from aiokafka_lite.cli.failures import OK, CommandError, UsageError, complain
-from aiokafka_lite.cli.offsets.grammar import parse_offset
+from aiokafka_lite.cli.offsets.offset_grammar import parse_offset
 from aiokafka_lite.cli.offsets.resolve import EARLIEST, LATEST, resolve
 from aiokafka_lite.group.offsets.store import OffsetStore
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from aiokafka_lite.cli.failures import UsageError
 from aiokafka_lite.cli.formats.encodings import unpacker
-from aiokafka_lite.cli.formats.records import InputRecord
+from aiokafka_lite.cli.formats.input_record import InputRecord
 from aiokafka_lite.cli.formats.writing import Record, RecordWriter
 
 __all__ = ["VALUES", "json_line_reader", "json_line_writer", "value_writer"]

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeAlias
 
 from aiokafka_lite.cli.failures import CommandError, UsageError
 from aiokafka_lite.cli.formats.encodings import decoder
-from aiokafka_lite.cli.formats.grammar import (
+from aiokafka_lite.cli.formats.format_grammar import (
     NUMBER_VERBS,
     NUMBERS,
     Literal,
@@ -22,7 +22,7 @@ from aiokafka_lite.cli.formats.grammar import (
     Verb,
     argument,
 )
-from aiokafka_lite.cli.formats.records import InputRecord
+from aiokafka_lite.cli.formats.input_record import InputRecord
 
 __all__ = ["FormatReader", "LineReader", "Reader", "ValueReader", "value_delimiter"]
 

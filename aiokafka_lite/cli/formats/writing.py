@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from aiokafka_lite.cli.formats.encodings import encoder
-from aiokafka_lite.cli.formats.grammar import NUMBERS, Literal, Part, Verb, argument
+from aiokafka_lite.cli.formats.format_grammar import NUMBERS, Literal, Part, Verb, argument
 from aiokafka_lite.structs import ConsumerRecord
 
 __all__ = ["Record", "RecordWriter", "format_writer"]

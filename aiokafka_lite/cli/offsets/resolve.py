@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from aiokafka_lite.cli.connection.lookup import Lookup
 from aiokafka_lite.cli.failures import UsageError
-from aiokafka_lite.cli.offsets.grammar import Bound, Kind, OffsetRange
+from aiokafka_lite.cli.offsets.offset_grammar import Bound, Kind, OffsetRange
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Resolved", "resolve"]

@@ -20,11 +20,11 @@ from aiokafka_lite.cli.connection.client_arguments import consumer_arguments
 from aiokafka_lite.cli.connection.lookup import Lookup, open_lookup
 from aiokafka_lite.cli.connection.settings import Settings
 from aiokafka_lite.cli.failures import FAILED, OK, UsageError, complain
-from aiokafka_lite.cli.formats.grammar import parse_format
+from aiokafka_lite.cli.formats.format_grammar import parse_format
 from aiokafka_lite.cli.formats.writing import Record, RecordWriter, format_writer
-from aiokafka_lite.cli.offsets.grammar import Kind, OffsetRange, parse_offset
+from aiokafka_lite.cli.offsets.offset_grammar import Kind, OffsetRange, parse_offset
 from aiokafka_lite.cli.offsets.resolve import EARLIEST, Resolved, resolve
-from aiokafka_lite.cli.streams.output import Stdout
+from aiokafka_lite.cli.streams.stdout import Stdout
 from aiokafka_lite.consumer.buffering.bulk_types import RecordBatch
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.record_batches import Batches
@@ -116,7 +116,7 @@ def _check_group(args: argparse.Namespace, offset: OffsetRange) -> None:
 def _filter(texts: Sequence[str]) -> Callable[[Sequence[Record]], list[Record]] | None:
     if not texts:
         return None
-    from aiokafka_lite.cli.formats.filters import parse_filters  # few need it
+    from aiokafka_lite.cli.formats.record_filters import parse_filters  # few need it
 
     return parse_filters(texts)
 

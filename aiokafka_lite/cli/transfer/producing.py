@@ -19,7 +19,8 @@ from typing import Any, Final
 from aiokafka_lite.cli.connection.client_arguments import producer_arguments
 from aiokafka_lite.cli.connection.settings import Settings, canonical
 from aiokafka_lite.cli.failures import FAILED, OK, CommandError, UsageError, complain
-from aiokafka_lite.cli.formats.grammar import parse_format
+from aiokafka_lite.cli.formats.format_grammar import parse_format
+from aiokafka_lite.cli.formats.input_record import InputRecord
 from aiokafka_lite.cli.formats.reading import (
     FormatReader,
     LineReader,
@@ -27,11 +28,10 @@ from aiokafka_lite.cli.formats.reading import (
     ValueReader,
     value_delimiter,
 )
-from aiokafka_lite.cli.formats.records import InputRecord
 from aiokafka_lite.cli.formats.writing import RecordWriter, format_writer
-from aiokafka_lite.cli.offsets.grammar import parse_time
+from aiokafka_lite.cli.offsets.offset_grammar import parse_time
 from aiokafka_lite.cli.streams.input import read_chunks
-from aiokafka_lite.cli.streams.output import Stdout
+from aiokafka_lite.cli.streams.stdout import Stdout
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.metadata import metadata_request
 from aiokafka_lite.errors import IllegalArgumentError, KafkaError, MessageSizeTooLargeError

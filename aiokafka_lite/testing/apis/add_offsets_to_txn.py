@@ -14,7 +14,7 @@ from aiokafka_lite.protocol.messages.add_offsets_to_txn import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType, slot_of
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.transactions.offsets_topic import OFFSETS_TOPIC
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity
 

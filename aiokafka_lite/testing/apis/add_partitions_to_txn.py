@@ -27,7 +27,7 @@ from aiokafka_lite.protocol.messages.add_partitions_to_txn import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.topics import INTERNAL_TOPICS
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, TopicPartitionKey
 

@@ -17,7 +17,7 @@ from aiokafka_lite.protocol.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 

@@ -22,7 +22,7 @@ from aiokafka_lite.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.security.credentials import credential_of
 from aiokafka_lite.testing.security.users import (
     LEAST_ITERATIONS,

@@ -24,7 +24,7 @@ from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.groups.consumer_group_protocol import ConsumerGroup
 from aiokafka_lite.testing.groups.consumer_member import ConsumerMember
 from aiokafka_lite.testing.groups.consumer_settings import check_enabled
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 _CLASSIC_MEMBER: Final = 0

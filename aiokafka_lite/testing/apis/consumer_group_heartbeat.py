@@ -24,7 +24,7 @@ from aiokafka_lite.testing.groups.consumer_epochs import JOINING_EPOCH
 from aiokafka_lite.testing.groups.consumer_member import LEAVE_EPOCH, STATIC_LEAVE_EPOCH
 from aiokafka_lite.testing.groups.consumer_settings import ConsumerSettings, check_enabled
 from aiokafka_lite.testing.groups.migration import MixedGroup, upgrade
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 _OWN_MEMBER_IDS_SINCE: Final = 1

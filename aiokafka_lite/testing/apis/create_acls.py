@@ -11,7 +11,7 @@ from aiokafka_lite.protocol.messages.create_acls import (
     CreateAclsResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import (
+from aiokafka_lite.testing.security.acl_table import (
     CLUSTER_NAME,
     Acl,
     AclTable,

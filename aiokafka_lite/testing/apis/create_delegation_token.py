@@ -11,8 +11,8 @@ from aiokafka_lite.protocol.messages.create_delegation_token import (
     CreateDelegationTokenResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import Operation, Resource
-from aiokafka_lite.testing.serving.delegation_tokens import no_time, refusal_of
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
+from aiokafka_lite.testing.serving.token_refusal import no_time, refusal_of
 
 _REQUESTER_SINCE: Final = 3
 

@@ -10,7 +10,7 @@ from aiokafka_lite.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 

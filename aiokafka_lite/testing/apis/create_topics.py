@@ -23,7 +23,7 @@ from aiokafka_lite.protocol.messages.create_topics import (
 from aiokafka_lite.testing.configs.config_store import ConfigSource
 from aiokafka_lite.testing.configs.topic_configs import TOPIC_SETTINGS, broker_names
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.topics import Topic
 from aiokafka_lite.testing.wording import wording
 

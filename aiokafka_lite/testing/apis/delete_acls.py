@@ -9,7 +9,7 @@ from aiokafka_lite.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import (
+from aiokafka_lite.testing.security.acl_table import (
     CLUSTER_NAME,
     Acl,
     AclTable,

@@ -11,7 +11,7 @@ from aiokafka_lite.protocol.messages.delete_groups import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 

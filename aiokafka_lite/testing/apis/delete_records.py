@@ -19,7 +19,7 @@ from aiokafka_lite.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.topics import Partition
 
 _HIGH_WATERMARK: Final = -1

@@ -20,7 +20,7 @@ from aiokafka_lite.protocol.messages.delete_topics import (
 )
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 _DISABLED_SINCE: Final = 3

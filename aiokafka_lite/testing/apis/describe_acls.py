@@ -8,7 +8,7 @@ from aiokafka_lite.protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import (
+from aiokafka_lite.testing.security.acl_table import (
     CLUSTER_NAME,
     Acl,
     Operation,

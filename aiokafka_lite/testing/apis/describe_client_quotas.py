@@ -13,7 +13,7 @@ from aiokafka_lite.protocol.messages.describe_client_quotas import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.quotas import QuotaFilter
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 _EXACT: Final = 0

@@ -22,7 +22,7 @@ from aiokafka_lite.protocol.messages.describe_configs import (
 )
 from aiokafka_lite.testing.configs.broker_configs import ANY_BROKER, broker_settings
 from aiokafka_lite.testing.configs.config_store import ConfigResource, ConfigSource
-from aiokafka_lite.testing.configs.config_types import ConfigType, Setting
+from aiokafka_lite.testing.configs.config_values import ConfigType, Setting
 from aiokafka_lite.testing.configs.group_configs import (
     CLIENT_METRICS_SETTINGS,
     GROUP_SETTINGS,
@@ -30,7 +30,7 @@ from aiokafka_lite.testing.configs.group_configs import (
 )
 from aiokafka_lite.testing.configs.topic_configs import TOPIC_SETTINGS, broker_names
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.serving.config_alterations import LOGGERS, check_node_name, resource_of
 from aiokafka_lite.testing.topics import check_topic_name
 from aiokafka_lite.testing.wording import wording

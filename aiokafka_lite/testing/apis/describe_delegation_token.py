@@ -5,7 +5,7 @@ from aiokafka_lite.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.serving.delegation_tokens import refusal_of
+from aiokafka_lite.testing.serving.token_refusal import refusal_of
 
 
 def handle(

@@ -18,7 +18,7 @@ from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
 from aiokafka_lite.testing.groups.classic.classic_roster import DEAD, STABLE
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 
 _NOT_FOUND_SINCE: Final = 6
 

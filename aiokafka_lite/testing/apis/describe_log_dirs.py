@@ -16,7 +16,7 @@ from aiokafka_lite.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 
 _DISK_BYTES: Final = 2**40
 """A constant size, because there may be no disk; large enough for any client."""

@@ -9,7 +9,7 @@ from aiokafka_lite.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.topics import Partition, check_topic_name
 from aiokafka_lite.testing.wording import wording
 

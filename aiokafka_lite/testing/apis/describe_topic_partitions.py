@@ -19,7 +19,7 @@ from aiokafka_lite.protocol.messages.describe_topic_partitions import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.placement import in_sync_replicas
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.topics import Partition, check_topic_name
 
 _LIMIT: Final = "max.request.partition.size.limit"

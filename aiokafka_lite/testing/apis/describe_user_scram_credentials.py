@@ -14,7 +14,7 @@ from aiokafka_lite.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.security.users import SCRAM_MECHANISMS, Users
 from aiokafka_lite.testing.wording import wording
 

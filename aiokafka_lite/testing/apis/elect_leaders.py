@@ -21,7 +21,7 @@ from aiokafka_lite.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.topics import NO_LEADER
 from aiokafka_lite.testing.wording import wording
 

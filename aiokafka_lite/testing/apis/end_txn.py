@@ -12,7 +12,7 @@ from aiokafka_lite.errors import BrokerResponseError, InvalidProducerEpoch, Prod
 from aiokafka_lite.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity
 
 _FENCED_SINCE: Final = 2

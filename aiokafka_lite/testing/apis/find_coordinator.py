@@ -14,7 +14,7 @@ from aiokafka_lite.protocol.messages.find_coordinator import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 _SHARE_GROUPS_SINCE: Final = 6

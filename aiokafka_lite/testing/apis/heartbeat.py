@@ -6,7 +6,7 @@
 from aiokafka_lite.errors import BrokerResponseError, UnknownMemberIdError
 from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:

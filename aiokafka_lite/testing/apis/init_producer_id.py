@@ -24,7 +24,7 @@ from aiokafka_lite.protocol.messages.init_producer_id import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity
 
 _FENCED_SINCE: Final = 4

@@ -21,7 +21,7 @@ from aiokafka_lite.testing.context import Delayed, RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.groups.base_group import NO_MEMBER, Group, Joiner, refused_join
 from aiokafka_lite.testing.groups.reply import Reply
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.waiting import when_answered
 
 _REBALANCE_TIMEOUT_SINCE: Final = 1

@@ -16,7 +16,7 @@ from aiokafka_lite.protocol.messages.leave_group import (
     MemberResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 
 _BATCHES_SINCE: Final = 3
 

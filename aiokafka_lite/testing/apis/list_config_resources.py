@@ -17,7 +17,7 @@ from aiokafka_lite.protocol.messages.list_config_resources import (
 )
 from aiokafka_lite.testing.configs.config_store import ConfigResource
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 
 
 def handle(

@@ -14,7 +14,7 @@ from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.groups.base_group import Group
 from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> ListGroupsResponse:

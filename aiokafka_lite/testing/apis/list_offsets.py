@@ -27,7 +27,7 @@ from aiokafka_lite.protocol.messages.list_offsets import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.log.partition_log import FoundOffset
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.topics import Partition
 
 _LEADER_EPOCH_SINCE: Final = 4

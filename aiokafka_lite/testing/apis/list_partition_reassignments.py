@@ -8,7 +8,7 @@ from aiokafka_lite.protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 

@@ -14,7 +14,7 @@ from aiokafka_lite.protocol.messages.list_transactions import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.transactions import transaction as states
 from aiokafka_lite.testing.transactions.transaction import Transaction
 

@@ -30,7 +30,7 @@ from aiokafka_lite.protocol.messages.metadata import (
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.placement import in_sync_replicas
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.topics import (
     INTERNAL_TOPICS,
     NO_LEADER,

@@ -17,7 +17,7 @@ from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.groups.base_group import Group
 from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
 from aiokafka_lite.testing.groups.consumer_protocol import PROTOCOL_TYPE
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 
 
 def handle(request: OffsetDeleteRequest, context: RequestContext) -> OffsetDeleteResponse:

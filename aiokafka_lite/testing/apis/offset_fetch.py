@@ -32,7 +32,7 @@ from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.groups.base_group import Group
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 
 _TOP_ERROR_SINCE: Final = 2
 _GROUPS_SINCE: Final = 8

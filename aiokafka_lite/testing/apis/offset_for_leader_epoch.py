@@ -14,7 +14,7 @@ from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 
 
 def handle(

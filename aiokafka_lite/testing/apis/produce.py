@@ -40,7 +40,7 @@ from aiokafka_lite.protocol.messages.produce import (
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing.context import CloseConnection, RequestContext
 from aiokafka_lite.testing.log.batch_checks import RecordsRefused, only_batch
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.topics import Partition, Topic
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, TopicPartitionKey
 from aiokafka_lite.testing.wording import wording

@@ -5,7 +5,7 @@ from aiokafka_lite.protocol.messages.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.serving.delegation_tokens import no_time, refusal_of
+from aiokafka_lite.testing.serving.token_refusal import no_time, refusal_of
 
 
 def handle(

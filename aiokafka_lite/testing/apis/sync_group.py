@@ -14,7 +14,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from aiokafka_lite.testing.context import Delayed, RequestContext
 from aiokafka_lite.testing.groups.reply import Reply
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.waiting import when_answered
 
 _PROTOCOL_SINCE: Final = 5

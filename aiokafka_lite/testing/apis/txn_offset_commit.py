@@ -29,8 +29,8 @@ from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType, slot_of
 from aiokafka_lite.testing.groups.base_group import Group, PartitionCheck
-from aiokafka_lite.testing.groups.group_offsets import CommittedOffset, check_metadata
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.groups.committed_offsets import CommittedOffset, check_metadata
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.transactions.offsets_topic import OFFSETS_TOPIC
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity, TopicPartitionKey
 from aiokafka_lite.testing.transactions.verification import VERIFICATION, Asker, verify

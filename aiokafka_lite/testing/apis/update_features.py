@@ -13,7 +13,7 @@ from aiokafka_lite.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
 _UPGRADE: Final = 1

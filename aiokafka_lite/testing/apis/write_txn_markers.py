@@ -23,7 +23,7 @@ from aiokafka_lite.protocol.messages.write_txn_markers import (
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import SLOTS
 from aiokafka_lite.testing.log.open_transactions import EndMarker
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.transactions.offsets_topic import OFFSETS_TOPIC
 from aiokafka_lite.testing.transactions.transaction import ProducerIdentity
 

@@ -13,7 +13,7 @@ from typing import Final
 from aiokafka_lite.errors import InvalidConfigurationError
 from aiokafka_lite.testing.configs.broker_table import BROKER_TABLE, LONG_DEFAULTS
 from aiokafka_lite.testing.configs.config_store import ConfigResource, ConfigSource, ConfigStore
-from aiokafka_lite.testing.configs.config_types import ConfigType, Setting, listed
+from aiokafka_lite.testing.configs.config_values import ConfigType, Setting, listed
 
 __all__ = ["ANY_BROKER", "BrokerConfigs", "broker_settings"]
 

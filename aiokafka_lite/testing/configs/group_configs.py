@@ -12,7 +12,7 @@ from typing import Final
 from aiokafka_lite.errors import InvalidConfigurationError, InvalidRequestError
 from aiokafka_lite.testing.configs.broker_configs import BrokerConfigs
 from aiokafka_lite.testing.configs.config_store import ConfigResource, ConfigStore
-from aiokafka_lite.testing.configs.config_types import ConfigType, Setting, listed
+from aiokafka_lite.testing.configs.config_values import ConfigType, Setting, listed
 
 __all__ = [
     "CLIENT_METRICS_SETTINGS",

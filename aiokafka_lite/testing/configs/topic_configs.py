@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite.errors import InvalidConfigurationError
-from aiokafka_lite.testing.configs.config_types import ConfigType, Setting
+from aiokafka_lite.testing.configs.config_values import ConfigType, Setting
 
 if TYPE_CHECKING:
     from aiokafka_lite.testing.configs.broker_configs import BrokerConfigs

@@ -20,7 +20,7 @@ from aiokafka_lite.protocol.messages.leave_group import (
     MemberResponse,
 )
 from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from aiokafka_lite.testing.groups.group_offsets import GroupOffsets
+from aiokafka_lite.testing.groups.committed_offsets import GroupOffsets
 from aiokafka_lite.testing.groups.reply import Reply
 
 __all__ = ["NO_MEMBER", "Group", "GroupKind", "Joiner", "PartitionCheck", "refused_join"]

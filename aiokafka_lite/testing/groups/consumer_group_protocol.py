@@ -23,6 +23,7 @@ from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
 from aiokafka_lite.testing.groups.assignment_step import reconcile
 from aiokafka_lite.testing.groups.assignors import Candidate, Partitions, assign
 from aiokafka_lite.testing.groups.base_group import Joiner
+from aiokafka_lite.testing.groups.committed_offsets import GroupOffsets
 from aiokafka_lite.testing.groups.consumer_epochs import JOINING_EPOCH, check_heartbeat_epoch
 from aiokafka_lite.testing.groups.consumer_member import (
     LEAVE_EPOCH,
@@ -34,7 +35,6 @@ from aiokafka_lite.testing.groups.consumer_roster import ConsumerRoster
 from aiokafka_lite.testing.groups.consumer_settings import ConsumerSettings
 from aiokafka_lite.testing.groups.consumer_timers import MemberTimers, Timeout
 from aiokafka_lite.testing.groups.environment import Environment
-from aiokafka_lite.testing.groups.group_offsets import GroupOffsets
 from aiokafka_lite.testing.groups.regexes import compile_regex
 
 __all__ = ["ConsumerGroup", "Sees"]

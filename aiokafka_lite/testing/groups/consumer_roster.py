@@ -15,6 +15,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.testing.groups.assignors import Partitions
 from aiokafka_lite.testing.groups.base_group import NO_MEMBER, Group, GroupKind, PartitionCheck
+from aiokafka_lite.testing.groups.committed_offsets import GroupOffsets
 from aiokafka_lite.testing.groups.consumer_epochs import (
     check_assignment_epoch,
     check_commit_epoch,
@@ -24,7 +25,6 @@ from aiokafka_lite.testing.groups.consumer_member import ConsumerMember
 from aiokafka_lite.testing.groups.consumer_settings import ConsumerSettings
 from aiokafka_lite.testing.groups.consumer_subscriptions import ConsumerSubscriptions
 from aiokafka_lite.testing.groups.environment import Environment
-from aiokafka_lite.testing.groups.group_offsets import GroupOffsets
 
 __all__ = ["ConsumerRoster"]
 

@@ -12,8 +12,8 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.testing.clock import Timer
 from aiokafka_lite.testing.coordinator_table import Coordinators, CoordinatorType
 from aiokafka_lite.testing.groups.base_group import Group
+from aiokafka_lite.testing.groups.committed_offsets import GroupOffsets
 from aiokafka_lite.testing.groups.environment import Environment
-from aiokafka_lite.testing.groups.group_offsets import GroupOffsets
 
 if TYPE_CHECKING:
     from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup

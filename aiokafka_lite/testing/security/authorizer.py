@@ -10,7 +10,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from aiokafka_lite.testing.security.acls import (
+from aiokafka_lite.testing.security.acl_table import (
     WILDCARD,
     Acl,
     AclFilter,

@@ -21,11 +21,11 @@ from aiokafka_lite.testing.configs.broker_changes import (
 )
 from aiokafka_lite.testing.configs.broker_configs import ANY_BROKER, broker_settings
 from aiokafka_lite.testing.configs.config_store import ConfigResource
-from aiokafka_lite.testing.configs.config_types import ConfigType, Setting, listed
+from aiokafka_lite.testing.configs.config_values import ConfigType, Setting, listed
 from aiokafka_lite.testing.configs.group_configs import check_client_metrics, check_group_configs
 from aiokafka_lite.testing.configs.topic_configs import TOPIC_SETTINGS, check_configs
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.topics import check_topic_name
 from aiokafka_lite.testing.wording import wording
 

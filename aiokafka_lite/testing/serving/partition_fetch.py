@@ -30,7 +30,7 @@ from aiokafka_lite.protocol.messages.fetch import (
 from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.fetch_sessions import SessionPartition
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.topics import Partition, Topic
 
 __all__ = ["REFUSED_UNREAD", "FetchReader", "Look"]

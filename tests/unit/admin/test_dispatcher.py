@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aiokafka_lite.admin.core.outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.errors import (
     ClusterAuthorizationFailedError,

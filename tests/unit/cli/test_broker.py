@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka_lite.cli import broker, main
+from aiokafka_lite.cli import broker_command, main
 from aiokafka_lite.errors import AuthenticationFailedError
 from aiokafka_lite.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -244,7 +244,7 @@ async def test_retention_and_compaction_run_periodically() -> None:
             cluster.produce("short", b"x")
             cluster.produce("compacted", b"x", b"key")
         cluster.advance(2)
-        cleaning = asyncio.create_task(broker._clean_up(cluster, interval=0.001))
+        cleaning = asyncio.create_task(broker_command._clean_up(cluster, interval=0.001))
         while cluster.records("short") or len(cluster.records("compacted")) > 1:
             await asyncio.sleep(0.001)
             assert not cleaning.done()
@@ -255,7 +255,7 @@ async def test_retention_and_compaction_run_periodically() -> None:
 async def test_internal_errors_are_reported_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = FakeCluster()
     cluster.state.clock.failures.append(LookupError("inside"))
-    serving = asyncio.create_task(broker._serve(cluster, None))
+    serving = asyncio.create_task(broker_command._serve(cluster, None))
     while not capsys.readouterr().out:
         await asyncio.sleep(0.001)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaProducer
-from aiokafka_lite.cli import demo, main
+from aiokafka_lite.cli import demo_command, main
 
 Send = Callable[..., Awaitable[Any]]
 
@@ -28,7 +28,7 @@ def corrupting(monkeypatch: pytest.MonkeyPatch, how: Callable[[Send], Send]) -> 
     original = AIOKafkaProducer.send
 
     async def send(self: AIOKafkaProducer, topic: str, value: bytes, key: bytes) -> Any:
-        if key == demo.Ledger.key(7) and b"#00000059" in value:
+        if key == demo_command.Ledger.key(7) and b"#00000059" in value:
             return await how(original)(self, topic, value, key)
         return await original(self, topic, value, key)
 
@@ -58,7 +58,7 @@ def test_unexpected_records_are_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     corrupting(monkeypatch, how)
-    assert demo.run(arguments()) == 1
+    assert demo_command.run(arguments()) == 1
     out = capsys.readouterr().out
     assert "FAILED" in out
     assert "unexpected" in out
@@ -76,9 +76,9 @@ def test_missing_record_is_reported(
 
         return pretend
 
-    monkeypatch.setattr(demo, "PATIENCE", 1.0)
+    monkeypatch.setattr(demo_command, "PATIENCE", 1.0)
     corrupting(monkeypatch, never_sent)
-    assert demo.run(arguments()) == 1
+    assert demo_command.run(arguments()) == 1
     assert "1 records missing" in capsys.readouterr().out
 
 
@@ -86,5 +86,5 @@ def test_missing_record_is_reported(
 def test_invalid_arguments_exit_with_status_2(
     wrong: dict[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert demo.run(arguments(**wrong)) == 2
+    assert demo_command.run(arguments(**wrong)) == 2
     assert "at least" in capsys.readouterr().err

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from aiokafka_lite.cli.failures import CommandError, UsageError
 from aiokafka_lite.cli.formats.encodings import unpacker
-from aiokafka_lite.cli.formats.filters import parse_filters
-from aiokafka_lite.cli.formats.grammar import parse_format
+from aiokafka_lite.cli.formats.format_grammar import parse_format
+from aiokafka_lite.cli.formats.input_record import InputRecord
 from aiokafka_lite.cli.formats.json_lines import json_line_reader, json_line_writer
 from aiokafka_lite.cli.formats.reading import FormatReader, ValueReader
-from aiokafka_lite.cli.formats.records import InputRecord
+from aiokafka_lite.cli.formats.record_filters import parse_filters
 from aiokafka_lite.cli.formats.writing import Record, format_writer
 from aiokafka_lite.structs import ConsumerRecord
 

@@ -3,7 +3,7 @@
 import pytest
 
 from aiokafka_lite.cli.failures import UsageError
-from aiokafka_lite.cli.offsets.grammar import Bound, Kind, OffsetRange, parse_offset
+from aiokafka_lite.cli.offsets.offset_grammar import Bound, Kind, OffsetRange, parse_offset
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

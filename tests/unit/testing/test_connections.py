@@ -32,7 +32,7 @@ from aiokafka_lite.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster, VirtualClock
 from aiokafka_lite.testing.context import Delayed
-from aiokafka_lite.testing.security.acls import CLUSTER_NAME, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from tests.unit.testing.raw import RawClient, make_batch
 
 Connect = Callable[[str], Any]

@@ -16,7 +16,7 @@ from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.apis import SERVED
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.data_folder import PartitionFile, Storage
-from aiokafka_lite.testing.groups.group_offsets import CommittedOffset
+from aiokafka_lite.testing.groups.committed_offsets import CommittedOffset
 from aiokafka_lite.testing.node import Node
 from aiokafka_lite.testing.server.request_exchange import Dispatcher
 from aiokafka_lite.testing.state import ClusterState

@@ -24,8 +24,8 @@ from aiokafka_lite.testing.groups.classic.classic_roster import (
     ClassicRoster,
 )
 from aiokafka_lite.testing.groups.classic.classic_snapshot import Snapshot
+from aiokafka_lite.testing.groups.committed_offsets import GroupOffsets
 from aiokafka_lite.testing.groups.environment import Environment
-from aiokafka_lite.testing.groups.group_offsets import GroupOffsets
 
 __all__ = ["ClassicRebalance"]
 

@@ -24,8 +24,8 @@ from aiokafka_lite.protocol.messages.sync_group import SyncGroupResponse
 from aiokafka_lite.protocol.primitives import Reader
 from aiokafka_lite.testing.clock import Timer
 from aiokafka_lite.testing.groups.base_group import Group, PartitionCheck
+from aiokafka_lite.testing.groups.committed_offsets import GroupOffsets
 from aiokafka_lite.testing.groups.environment import Environment
-from aiokafka_lite.testing.groups.group_offsets import GroupOffsets
 from aiokafka_lite.testing.groups.reply import Reply
 
 __all__ = [

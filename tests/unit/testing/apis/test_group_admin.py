@@ -25,8 +25,8 @@ from aiokafka_lite.protocol.messages.offset_delete import (
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
-from aiokafka_lite.testing.groups.group_offsets import CommittedOffset
-from aiokafka_lite.testing.security.acls import Acl, Operation, Pattern, Permission, Resource
+from aiokafka_lite.testing.groups.committed_offsets import CommittedOffset
+from aiokafka_lite.testing.security.acl_table import Acl, Operation, Pattern, Permission, Resource
 from aiokafka_lite.testing.security.authorizer import Authorizer
 from tests.unit.testing.groups.members import FakeMember
 from tests.unit.testing.groups.reporters import FakeReporter

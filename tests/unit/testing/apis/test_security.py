@@ -35,7 +35,7 @@ from aiokafka_lite.protocol.messages.expire_delegation_token import ExpireDelega
 from aiokafka_lite.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from aiokafka_lite.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from aiokafka_lite.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from aiokafka_lite.testing.security.acls import AclFilter
+from aiokafka_lite.testing.security.acl_table import AclFilter
 from aiokafka_lite.testing.security.authorizer import Authorizer
 from aiokafka_lite.testing.security.credentials import derive
 from tests.unit.testing.raw import SocketlessBroker

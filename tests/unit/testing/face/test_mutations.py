@@ -22,7 +22,7 @@ from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster, VirtualClock
-from aiokafka_lite.testing.security.acls import AclFilter, Operation, Resource
+from aiokafka_lite.testing.security.acl_table import AclFilter, Operation, Resource
 from aiokafka_lite.testing.security.authorizer import Authorizer
 from tests.unit.testing.raw import NOW_MS, RawClient, make_batch
 

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
-from aiokafka_lite.testing.groups.group_offsets import CommittedOffset
+from aiokafka_lite.testing.groups.committed_offsets import CommittedOffset
 from tests.unit.testing.groups.members import Asked, FakeMember
 from tests.unit.testing.raw import SocketlessBroker
 

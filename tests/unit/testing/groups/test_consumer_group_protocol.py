@@ -15,9 +15,9 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
 )
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
+from aiokafka_lite.testing.groups.committed_offsets import CommittedOffset
 from aiokafka_lite.testing.groups.consumer_member import MemberState
-from aiokafka_lite.testing.groups.group_offsets import CommittedOffset
-from aiokafka_lite.testing.security.acls import Acl, Operation, Pattern, Permission, Resource
+from aiokafka_lite.testing.security.acl_table import Acl, Operation, Pattern, Permission, Resource
 from aiokafka_lite.testing.security.authorizer import Authorizer
 from tests.unit.testing.groups.reporters import FakeReporter, group_of, settle
 from tests.unit.testing.raw import SocketlessBroker

@@ -24,7 +24,11 @@ from aiokafka_lite.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from aiokafka_lite.testing.groups.base_group import Group
-from aiokafka_lite.testing.groups.group_offsets import CommittedOffset, GroupOffsets, check_metadata
+from aiokafka_lite.testing.groups.committed_offsets import (
+    CommittedOffset,
+    GroupOffsets,
+    check_metadata,
+)
 from tests.unit.testing.groups.members import FakeMember, form
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker
 from tests.unit.testing.remembering import Remembering

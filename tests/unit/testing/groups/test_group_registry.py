@@ -6,7 +6,7 @@ from aiokafka_lite.errors import GroupIdNotFound
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.groups.base_group import Group, PartitionCheck
 from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
-from aiokafka_lite.testing.groups.group_offsets import CommittedOffset
+from aiokafka_lite.testing.groups.committed_offsets import CommittedOffset
 from tests.unit.testing.groups.members import FakeMember, form
 from tests.unit.testing.groups.test_group_offsets import WEEK, commit, committed, consumer
 from tests.unit.testing.raw import SocketlessBroker

@@ -20,8 +20,8 @@ from aiokafka_lite.protocol.messages.consumer_protocol_subscription import (
     TopicPartition as OwnedPartition,
 )
 from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
+from aiokafka_lite.testing.groups.committed_offsets import CommittedOffset
 from aiokafka_lite.testing.groups.consumer_protocol import read_assignment
-from aiokafka_lite.testing.groups.group_offsets import CommittedOffset
 from tests.unit.testing.groups.members import FakeMember
 from tests.unit.testing.groups.reporters import FakeReporter, group_of
 from tests.unit.testing.raw import SocketlessBroker

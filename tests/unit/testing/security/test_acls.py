@@ -11,7 +11,7 @@ from aiokafka_lite.errors import (
     TransactionalIdAuthorizationFailed,
 )
 from aiokafka_lite.testing.client_session import ANONYMOUS
-from aiokafka_lite.testing.security.acls import (
+from aiokafka_lite.testing.security.acl_table import (
     CLUSTER_NAME,
     Acl,
     AclFilter,

@@ -44,7 +44,7 @@ from aiokafka_lite.protocol.messages.write_txn_markers import (
 )
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing.control import Fault
-from aiokafka_lite.testing.security.acls import Operation, Resource
+from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.security.authorizer import Authorizer
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
 from tests.unit.testing.transactions.writer import Writer

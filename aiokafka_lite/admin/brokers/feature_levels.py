@@ -14,7 +14,7 @@ from aiokafka_lite._arguments import INT32, flag, whole, wire_string
 from aiokafka_lite._version import __version__
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_errors import only_controller_errors
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.cluster.retry import ANY, CONTROLLER, ToNode, raise_error_code
 from aiokafka_lite.errors import IllegalArgumentError

@@ -301,7 +301,7 @@ async def _at(
     admin: AIOKafkaAdminClient, text: str, ends: dict[TopicPartition, tuple[int, int]]
 ) -> dict[TopicPartition, int]:
     """Return an offset of the grammar in each partition, within the partition."""
-    from aiokafka_lite.cli.offsets.grammar import Kind, parse_offset
+    from aiokafka_lite.cli.offsets.offset_grammar import Kind, parse_offset
 
     wanted = parse_offset(text)
     bound = wanted.start

@@ -111,7 +111,7 @@ async def _seek(lookup: Lookup, args: argparse.Namespace) -> int:
 
 
 async def _describe(lookup: Lookup, args: argparse.Namespace) -> int:
-    from aiokafka_lite.cli.administration.groups import describe
+    from aiokafka_lite.cli.administration.group_members import describe
 
     groups = [await describe(lookup, name) for name in dict.fromkeys(args.groups)]
     output = Output(args)

@@ -21,7 +21,7 @@ from aiokafka_lite._arguments import (
     wire_string,
 )
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
-from aiokafka_lite.admin.core.outcomes import Outcomes
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.groups.group_calls import by_topic, names_of, of_coordinator
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
