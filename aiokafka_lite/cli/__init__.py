@@ -35,6 +35,7 @@ COMMANDS = {
     "user": "list, create and delete users with SCRAM passwords",
     "quota": "list and set quotas",
     "txn": "list, describe and abort transactions",
+    "top": "watch the lag of groups, the rates of topics, and unhealthy partitions",
     "bench": "measure throughput and latency",
     "profile": "save connection settings under a name",
     "completion": "print a completion script for bash, zsh or fish",

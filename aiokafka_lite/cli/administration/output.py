@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TextIO
 
-__all__ = ["Output", "add_output_flags"]
+__all__ = ["Output", "add_output_flags", "printable"]
 
 FORMATS: Final = ("table", "wide", "json", "yaml")
 Row = Mapping[str, Any]
@@ -55,8 +55,26 @@ class Output:
             shown = [*columns, *wide] if self._format == "wide" else list(columns)
             self._table(shown, rows)
 
+    def sections(self, sections: Mapping[str, tuple[Sequence[str], Sequence[Row]]]) -> None:
+        """Print several results: an object of lists in JSON and YAML, else a table for each.
+
+        Args:
+            sections: The columns and the rows of each result, by name.
+        """
+        if self._format == "json":
+            found = {name: [_plain(row) for row in rows] for name, (_, rows) in sections.items()}
+            self._print(json.dumps(found, indent=2, ensure_ascii=False))
+        elif self._format == "yaml":
+            for name, (_, rows) in sections.items():
+                self._print(f"{name}:{_separated(_yaml(rows))}")
+        else:
+            for number, (columns, rows) in enumerate(sections.values()):
+                if number:
+                    self._print("")
+                self._table(columns, rows)
+
     def _table(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+        cells = [[printable(row.get(column)) for column in columns] for row in rows]
         titles = [column.replace("_", "-").upper() for column in columns]
         lines = [titles, *cells] if self._header else cells
         widths = [max((len(line[at]) for line in lines), default=0) for at in range(len(columns))]
@@ -69,6 +87,15 @@ class Output:
         print(text, file=self._stream)
 
 
+def printable(value: object) -> str:
+    """Return a text in which nothing moves the cursor of a terminal, whatever a broker sent."""
+    return "".join(char if char.isprintable() else "?" for char in _cell(value))
+
+
+def _separated(yaml: str) -> str:
+    return f" {yaml}" if yaml == "[]" else f"\n{yaml}"
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "-"
@@ -76,8 +103,7 @@ def _cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ",".join(str(each) for each in value) or "-"
-    # What a broker returns must not move the cursor of a terminal.
-    return "".join(char if char.isprintable() else "?" for char in str(value))
+    return str(value)
 
 
 def _plain(row: Row) -> dict[str, Any]:

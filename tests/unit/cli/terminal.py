@@ -1,11 +1,14 @@
 """A command in a terminal of its own, driven by what it prints."""
 
+import codecs
 import os
 import select
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from tests.unit.cli.commands import COMMAND, PATIENCE
 
@@ -23,12 +26,18 @@ class Terminal:
     Args:
         arguments: Those of the command.
         environment: Its variables.
+        size: Lines and columns.
     """
 
-    def __init__(self, *arguments: str, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, *arguments: str, environment: Mapping[str, str], size: tuple[int, int] = (24, 80)
+    ) -> None:
         # The slave stays open here, or the master would end before the command opens it.
         self._master, self._slave = os.openpty()
+        termios.tcsetwinsize(self._slave, size)
         self.output = ""
+        self.final_modes: list[Any] = []
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self.process = subprocess.Popen(
             [sys.executable, "-c", _LAUNCHER, os.ttyname(self._slave), *COMMAND, *arguments],
             env=dict(environment),
@@ -47,12 +56,21 @@ class Terminal:
         """Type a text; "\\x03" is Ctrl-C."""
         os.write(self._master, text.encode())
 
+    def resize(self, lines: int, columns: int) -> None:
+        """Change the size, as dragging a window does."""
+        termios.tcsetwinsize(self._slave, (lines, columns))
+
+    def modes(self) -> list[Any]:
+        """Return the modes of the terminal, such as its echo."""
+        return termios.tcgetattr(self._slave)
+
     def end(self) -> int:
-        """Read to the end, and return the exit status."""
+        """Read to the end, close the terminal, and return the exit status."""
         deadline = time.monotonic() + PATIENCE
         while self._read():
             assert time.monotonic() < deadline, self.output
         status = self.process.wait(PATIENCE)
+        self.final_modes = self.modes()
         os.close(self._master)
         os.close(self._slave)
         return status
@@ -61,6 +79,6 @@ class Terminal:
         """Read what is there; False once the command has ended and nothing is left."""
         ended = self.process.poll() is not None
         if select.select([self._master], [], [], 0 if ended else 0.1)[0]:
-            self.output += os.read(self._master, 4096).decode()
+            self.output += self._decoder.decode(os.read(self._master, 4096))
             return True
         return not ended
