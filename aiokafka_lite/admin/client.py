@@ -84,6 +84,7 @@ from aiokafka_lite.admin.topics import log_dirs as _log_dirs
 from aiokafka_lite.admin.topics import partitions as _partitions
 from aiokafka_lite.admin.topics import reassignments as _reassignments
 from aiokafka_lite.admin.topics import records as _records
+from aiokafka_lite.admin.topics import visibility as _visibility
 from aiokafka_lite.admin.topics.creation import CreateTopicsResult, DeleteTopicsResult
 from aiokafka_lite.admin.topics.description import TopicDescription, TopicListing
 from aiokafka_lite.admin.topics.elections import ElectionType
@@ -558,7 +559,7 @@ class AIOKafkaAdminClient:
         Cancellation: safe.
         """
         self._check_home()
-        await _description.wait_for_topics(self._dispatcher, topics, timeout_ms)
+        await _visibility.wait_for_topics(self._dispatcher, topics, timeout_ms)
 
     async def ensure_topics(
         self, new_topics: Iterable[NewTopic], *, timeout_ms: float | None = None

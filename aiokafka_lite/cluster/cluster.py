@@ -481,7 +481,7 @@ class Cluster:
                 merging = Merging(
                     self.metadata, api_version=api_version, asked=asked, keep=self._topics.wants
                 )
-                await read_on(response, merging, api_version)
+                await read_on(response, merging)
                 self._on_answer(broker, response, merging, asked)
                 return
             except KafkaError as error:

@@ -113,6 +113,15 @@ class Outcomes(Generic[K, V]):
             else:
                 self._settle(item, error)
 
+    def on_lookup_error(self, item: K, error: KafkaError) -> None:
+        """The broker of an item is unknown: the error's class decides, not the call's policy."""
+        if item in self._pending:
+            self._on_reported(item)
+            if error.retriable:
+                self._pending[item] = error
+            else:
+                self._settle(item, error)
+
     def on_code(self, item: K, code: int, message: str | None = None) -> bool:
         """Report an item's error code, if it is one.
 

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
-from aiokafka_lite.cluster.broker import PerVersion
+from aiokafka_lite.admin.core.topic_metadata import TopicMetadata
 from aiokafka_lite.cluster.cluster import PATIENCE, Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.cluster.metadata import NO_LEADER, Node, metadata_request
+from aiokafka_lite.cluster.large_metadata import Slices
+from aiokafka_lite.cluster.metadata import NO_LEADER, Node
 from aiokafka_lite.cluster.retry import ANY, CoordinatorOf, call
 from aiokafka_lite.errors import (
     GroupCoordinatorNotAvailableError,
@@ -30,7 +31,11 @@ from aiokafka_lite.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.protocol.messages.metadata import (
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
 from aiokafka_lite.structs import TopicPartition
 
 _BATCHED_FROM = 4
@@ -48,43 +53,51 @@ async def find_leaders(
     It asks a broker each time, and names the topics without creating them: the client's metadata
     does not track the topics of admin calls.
     """
-    names = {tp.topic for tp in partitions}
-    response = await call(
-        cluster,
-        PerVersion(MetadataRequest, lambda v: metadata_request(names, v, auto_create=False)),
-        ANY,
-        deadline,
-        patience=PATIENCE,
+    metadata = TopicMetadata(_leader)
+    found = await metadata.request(
+        lambda request: call(cluster, request, ANY, deadline, patience=PATIENCE),
+        list(dict.fromkeys(tp.topic for tp in partitions)),
     )
-    nodes = {each.node_id: each for each in response.brokers}
-    topics = {topic.name: topic for topic in response.topics}
+    nodes = {each.node_id: each for each in metadata.brokers}
+    topics = {topic.name: (topic, dict(leaders)) for topic, leaders in found}
     placed: dict[int, list[TopicPartition]] = {}
+    slices = Slices()
     for tp in partitions:
-        label = outcomes.label(tp)
-        topic = topics.get(tp.topic)
-        if topic is None:
-            outcomes.on_error(tp, KafkaProtocolError(f"{label}: the metadata leaves it out"))
-            continue
-        if topic.error_code:
-            outcomes.on_error(tp, item_error(topic.error_code, label))
-            continue
-        found = {each.partition_index: each for each in topic.partitions}.get(tp.partition)
-        if found is None:
-            why = f"{label}: the topic has {len(topic.partitions)} partitions"
-            outcomes.on_error(tp, UnknownTopicOrPartitionError(why))
-            continue
-        leader = nodes.get(found.leader_id)
-        if found.leader_id == NO_LEADER or leader is None:
-            outcomes.on_error(tp, LeaderNotAvailableError(f"{label}: it has no leader now"))
-            continue
+        if slices.over():
+            await slices.pause()
         try:
-            node = Node.from_broker(leader.node_id, leader.host, leader.port, leader.rack)
-        except KafkaProtocolError as error:
-            outcomes.on_error(tp, error)
+            node = _leader_of(tp, topics, nodes, outcomes.label(tp))
+        except KafkaError as error:
+            outcomes.on_lookup_error(tp, error)
             continue
         cluster.learn_node(node)
         placed.setdefault(node.node_id, []).append(tp)
     return placed
+
+
+def _leader(partition: MetadataResponsePartition) -> tuple[int, int]:
+    return partition.partition_index, partition.leader_id
+
+
+def _leader_of(
+    tp: TopicPartition,
+    topics: Mapping[str | None, tuple[MetadataResponseTopic, Mapping[int, int]]],
+    nodes: Mapping[int, MetadataResponseBroker],
+    label: str,
+) -> Node:
+    """Return the leader of a partition, or raise the reason why there is none."""
+    if tp.topic not in topics:
+        raise KafkaProtocolError(f"{label}: the metadata leaves it out")
+    topic, leaders = topics[tp.topic]
+    if topic.error_code:
+        raise item_error(topic.error_code, label)
+    leader_id = leaders.get(tp.partition)
+    if leader_id is None:
+        raise UnknownTopicOrPartitionError(f"{label}: the topic has {len(leaders)} partitions")
+    leader = nodes.get(leader_id)
+    if leader_id == NO_LEADER or leader is None:
+        raise LeaderNotAvailableError(f"{label}: it has no leader now")
+    return Node.from_broker(leader.node_id, leader.host, leader.port, leader.rack)
 
 
 async def find_coordinators(

@@ -12,11 +12,8 @@ from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.admin.topics.creation import create_topics, topics_by_name
-from aiokafka_lite.admin.topics.description import (
-    TopicDescription,
-    describe_topics,
-    wait_for_topics,
-)
+from aiokafka_lite.admin.topics.description import TopicDescription, describe_topics
+from aiokafka_lite.admin.topics.visibility import wait_for_topics
 from aiokafka_lite.errors import (
     KafkaError,
     TopicAlreadyExistsError,

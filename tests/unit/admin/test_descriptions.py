@@ -6,7 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from aiokafka_lite.admin import AclOperation, AIOKafkaAdminClient, NewTopic, TopicDifference
+from aiokafka_lite.admin import (
+    AclOperation,
+    AIOKafkaAdminClient,
+    NewTopic,
+    OffsetSpec,
+    TopicDifference,
+)
 from aiokafka_lite.errors import (
     IllegalArgumentError,
     KafkaProtocolError,
@@ -19,6 +25,7 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.messages.describe_topic_partitions import Cursor
+from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
 UNKNOWN = UnknownTopicOrPartitionError.errno
@@ -43,6 +50,24 @@ async def test_topics_as_aiokafka_describes_them(
     assert {each["topic"] for each in await admin.describe_topics()} == {"orders", "payments"}
     assert await admin.describe_topics([]) == []
     assert "none" not in brokers.state.topics
+
+
+async def test_a_response_that_is_read_in_slices_is_complete() -> None:
+    async with (
+        FakeCluster(topics={"large": 3000, "orders": 2}) as brokers,
+        AIOKafkaAdminClient(bootstrap_servers=brokers.bootstrap_servers) as admin,
+    ):
+        large, orders = await admin.describe_topics(["large", "orders"])
+        typed = await admin.describe_topics(["large", "orders"], typed=True)
+        listed = await admin.list_offsets(
+            {TopicPartition("large", 2999): OffsetSpec.LATEST, TopicPartition("orders", 1): 0}
+        )
+    assert [each["partition"] for each in large["partitions"]] == list(range(3000))
+    assert len(orders["partitions"]) == 2
+    for each in large["partitions"]:
+        partition = typed.value("large").partitions[each["partition"]]
+        assert (partition.leader, list(partition.replicas)) == (each["leader"], each["replicas"])
+    assert set(listed.valid()) == {TopicPartition("large", 2999), TopicPartition("orders", 1)}
 
 
 async def test_the_typed_description(admin: AIOKafkaAdminClient, brokers: FakeCluster) -> None:
@@ -195,7 +220,7 @@ async def test_waiting_for_leaders(admin: AIOKafkaAdminClient, brokers: FakeClus
     )
     with pytest.raises(KafkaTimeoutError, match="partition 0 has no leader here") as raised:
         await admin.wait_for_topics(["payments"], timeout_ms=300)
-    assert isinstance(raised.value.__cause__.__cause__, LeaderNotAvailableError)  # type: ignore[union-attr]
+    assert isinstance(raised.value.__cause__, LeaderNotAvailableError)
     fault.remove()
     await admin.wait_for_topics(["payments"])
 

@@ -76,7 +76,7 @@ async def in_slices(
     response = MetadataAnswer.decode(Reader(data), version)
     assert (response.unread is not None) == (version >= 9)
     into = merging(old, version, asked)
-    await read_on(response, into, version)
+    await read_on(response, into)
     return response, into.finish(response, version=1)
 
 
@@ -149,7 +149,7 @@ async def test_newer_leader_hint_during_the_reading_is_kept() -> None:
     _, old = await in_slices(data, 13)
     into = merging(old, 13)
     response = MetadataAnswer.decode(Reader(data), 13)
-    await read_on(response, into, 13)
+    await read_on(response, into)
     current = old.with_leaders([LeaderHint("t0", 7, 2, 5)])
     assert current is not old
     after = into.finish(response, version=2, current=current)
@@ -165,7 +165,7 @@ async def test_recreated_topic_keeps_no_leader_of_the_old_one() -> None:
     again.topics[0].topic_id = UUID(int=77)
     response = MetadataAnswer.decode(Reader(wire(again, 13)), 13)
     into = merging(old, 13)
-    await read_on(response, into, 13)
+    await read_on(response, into)
     after = into.finish(response, version=2, current=old.with_leaders([LeaderHint("t0", 7, 2, 5)]))
     assert after.topics["t0"].topic_id == UUID(int=77)
     assert after.topics["t0"].partitions[7].leader_epoch == 0
