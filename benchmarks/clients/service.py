@@ -47,12 +47,16 @@ class Watch:
         self.late = max(self.late, now - self._due)
         self._cpu = cpu
         self._due = now + TICK
-        self._loop.call_later(TICK, self._tick)
+        self._timer = self._loop.call_later(TICK, self._tick)
 
     def reset(self) -> None:
         """Begin again."""
         self.blocked = self.late = 0.0
         self._cpu = time.thread_time()
+
+    def stop(self) -> None:
+        """Tick no more."""
+        self._timer.cancel()
 
 
 async def ours(work: Work) -> dict[str, Any]:

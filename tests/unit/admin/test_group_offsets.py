@@ -363,3 +363,19 @@ async def test_every_error_of_a_committed_partition(
     retried = "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR "
     retried += "REBALANCE_IN_PROGRESS"
     await assert_reactions(reactions(otherwise="fails", **{"is retried": retried}), reaction_to)
+
+
+async def test_offsets_of_many_groups_take_requests_of_limited_size(
+    admin: AIOKafkaAdminClient, brokers: FakeCluster
+) -> None:
+    names = [f"group-{number}" for number in range(1100)]
+    await admin.alter_consumer_group_offsets(names[777], {TopicPartition("orders", 3): 5})
+    before = brokers.count(ApiKey.FIND_COORDINATOR)
+    found = await admin.list_consumer_groups_offsets(names)
+    assert list(found) == names
+    valid = {name: dict(each) for name, each in found.valid().items() if each}
+    assert list(valid) == [names[777]]
+    assert brokers.count(ApiKey.FIND_COORDINATOR) - before == 3  # of 500 keys
+    # Each of three coordinators has a third of the groups, in requests of 250.
+    fetches = [seen.node_id for seen in brokers.requests if seen.api_key is ApiKey.OFFSET_FETCH]
+    assert sorted(fetches.count(node_id) for node_id in set(fetches)) == [2, 2, 2]
