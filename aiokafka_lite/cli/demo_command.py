@@ -19,8 +19,8 @@ from contextlib import asynccontextmanager
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka_lite._build import NATIVE
-from aiokafka_lite.cli import display
-from aiokafka_lite.cli.temporary_topic import created_topic
+from aiokafka_lite.cli.demonstration import display
+from aiokafka_lite.cli.demonstration.temporary_topic import created_topic
 from aiokafka_lite.testing import FakeCluster
 
 PARTITIONS = 6

@@ -1,16 +1,15 @@
-"""`group list|describe|lag|seek|delete`: administers groups."""
+"""`group list|describe|lag|seek|delete|delete-offsets`: administers groups."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from aiokafka_lite.cli.administration.actions import Actions, report, run_action
+from aiokafka_lite.cli.administration.actions import Actions, report, run_action, run_lookup
 from aiokafka_lite.cli.administration.confirmation import add_confirmation_flags, confirmed
 from aiokafka_lite.cli.administration.output import Output
-from aiokafka_lite.cli.failures import OK, USAGE, CommandError, UsageError, complain
+from aiokafka_lite.cli.failures import OK, CommandError
 
 if TYPE_CHECKING:
     from aiokafka_lite.admin.client import AIOKafkaAdminClient
@@ -29,12 +28,11 @@ examples:
   aiokafka-lite group seek kitchen --to @-1h --topic orders
   aiokafka-lite group seek kitchen --export offsets.csv
   aiokafka-lite group seek kitchen --to-file offsets.csv
+  aiokafka-lite group delete-offsets kitchen --topic orders
 """
 
-_Work: TypeAlias = "Callable[[Lookup, argparse.Namespace], Coroutine[Any, Any, int]]"
-
-LOOK_EVERY: Final = 2.0
-"""Seconds between two looks of `lag -w`."""
+SAMPLE_EVERY: Final = 2.0
+"""Seconds between two samples of `lag -w`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +51,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     deleted = actions.add("delete", "delete groups with their offsets", None, prints=False)
     deleted.add_argument("groups", metavar="GROUP", nargs="+")
     add_confirmation_flags(deleted)
+    purpose = "delete committed offsets of a group that no longer reads their topic"
+    forgotten = actions.add("delete-offsets", purpose, _delete_offsets, prints=False)
+    forgotten.add_argument("group", metavar="GROUP")
+    forgotten.add_argument(
+        "--topic",
+        metavar="TOPIC[:0,1]",
+        dest="topics",
+        action="append",
+        required=True,
+        help="of these partitions; may be repeated",
+    )
+    add_confirmation_flags(forgotten)
     purpose = "move the committed offsets of a group without active members"
     sought = actions.add("seek", purpose, None, prints=False)
     sought.add_argument("group", metavar="GROUP")
@@ -78,30 +88,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the action."""
     works = {"describe": _describe, "seek": _seek, "delete": _delete}
     if args.action in works:
-        return _run(args, works[args.action])
+        return run_lookup("group", args, works[args.action])
     return run_action("group", args)
-
-
-def _run(args: argparse.Namespace, work: _Work) -> int:
-    """Run an action that asks coordinators about groups, without the admin client."""
-    from aiokafka_lite.cli.connection.client_arguments import shared_arguments
-    from aiokafka_lite.cli.connection.lookup import open_lookup
-    from aiokafka_lite.cli.connection.settings import gather
-    from aiokafka_lite.cli.running import configure_logging, execute
-
-    configure_logging(args.quiet, args.verbose)
-    try:
-        settings = gather(args)
-        arguments = shared_arguments(settings)
-    except UsageError as error:
-        complain("group", error)
-        return USAGE
-
-    async def run_work() -> int:
-        async with open_lookup(arguments, settings.timeout) as lookup:
-            return await work(lookup, args)
-
-    return execute("group", run_work)
 
 
 async def _seek(lookup: Lookup, args: argparse.Namespace) -> int:
@@ -152,6 +140,29 @@ async def _delete(lookup: Lookup, args: argparse.Namespace) -> int:
     return report("group", (await admin.delete_consumer_groups(names)).errors())
 
 
+async def _delete_offsets(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
+    from aiokafka_lite.cli.administration.topic_partitions import parse_topic_partitions
+
+    wanted = parse_topic_partitions(args.topics)
+    offsets = (await admin.list_consumer_groups_offsets([args.group])).value(args.group)
+    present = {tp: each.offset for tp, each in offsets.valid().items() if each is not None}
+    chosen = {
+        tp: offset
+        for tp, offset in sorted(present.items())
+        if tp.topic in wanted and ((numbers := wanted[tp.topic]) is None or tp.partition in numbers)
+    }
+    if not chosen:
+        raise CommandError(f"group {args.group} has no committed offset of {' '.join(args.topics)}")
+    plan = [
+        f"{args.group}: delete the offset of {tp.topic}/{tp.partition} ({offset})"
+        for tp, offset in chosen.items()
+    ]
+    if not confirmed(args, plan):
+        return OK
+    deleted = await admin.delete_consumer_group_offsets(args.group, chosen)
+    return report("group", deleted.errors())
+
+
 async def _list(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     found = await admin.list_groups(states=args.states, types=args.types)
     rows: list[dict[str, Any]] = [
@@ -173,7 +184,7 @@ async def _lag(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         status = await _print_lag(admin, args, output)
         if not args.watch:
             return status
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(SAMPLE_EVERY)
 
 
 async def _print_lag(admin: AIOKafkaAdminClient, args: argparse.Namespace, output: Output) -> int:

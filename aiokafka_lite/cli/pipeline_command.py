@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from aiokafka_lite.cli import pipeline_demo
+from aiokafka_lite.cli.demonstration import pipeline_demo
 from aiokafka_lite.spark.pipeline import commands
 
 

@@ -1,4 +1,4 @@
-"""`topic list|describe|create|delete|alter|trim|offsets`: administers topics."""
+"""`topic list|describe|create|delete|alter|copy|trim|offsets`: administers topics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafka_lite.cli.administration.actions import Actions, pairs, report, run_action
 from aiokafka_lite.cli.administration.confirmation import add_confirmation_flags, confirmed
 from aiokafka_lite.cli.administration.output import Output
-from aiokafka_lite.cli.failures import OK, CommandError, UsageError
+from aiokafka_lite.cli.failures import OK, USAGE, CommandError, UsageError, complain
 
 if TYPE_CHECKING:
     from aiokafka_lite.admin.client import AIOKafkaAdminClient
@@ -26,6 +26,8 @@ examples:
   aiokafka-lite topic describe orders --partitions
   aiokafka-lite topic alter orders --set cleanup.policy=compact --partitions 12
   aiokafka-lite topic offsets orders -o @-1h
+  aiokafka-lite topic copy orders orders-test --create
+  aiokafka-lite topic copy orders orders --profile production --to-profile staging -o @-1h
   aiokafka-lite topic trim orders -o @-7d
   aiokafka-lite topic delete orders
 """
@@ -81,6 +83,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     offsets.add_argument("topics", metavar="TOPIC", nargs="+")
     offsets.add_argument("-o", "--offset", metavar="OFFSET", help="also this one, such as @-1h")
 
+    copied = actions.add("copy", "copy the records of a topic into another", None, prints=False)
+    copied.add_argument("source", metavar="SOURCE")
+    copied.add_argument("target", metavar="TARGET")
+    copied.add_argument("--to", metavar="HOST:PORT,..", help="the cluster of TARGET")
+    copied.add_argument("--to-profile", metavar="NAME", help="the cluster of TARGET, by profile")
+    copied.add_argument(
+        "-o", "--offset", metavar="OFFSET", help="where to begin, or a range; default: start"
+    )
+    copied.add_argument(
+        "--by-key",
+        action="store_true",
+        help="let the keys choose the partitions, instead of keeping them",
+    )
+    copied.add_argument(
+        "--create", action="store_true", help="create TARGET with as many partitions"
+    )
+
     trimmed = actions.add("trim", "delete the records before an offset", _trim, prints=False)
     trimmed.add_argument("topic", metavar="TOPIC")
     trimmed.add_argument(
@@ -96,7 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the action."""
-    return run_action("topic", args)
+    return _copy(args) if args.action == "copy" else run_action("topic", args)
 
 
 def _regex(parser: argparse.ArgumentParser) -> None:
@@ -283,6 +302,19 @@ async def _trim(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         {tp: RecordsToDelete(offset) for tp, offset in wanted.items()}, raise_errors=False
     )
     return report("topic", deleted.errors())
+
+
+def _copy(args: argparse.Namespace) -> int:
+    from aiokafka_lite.cli.running import configure_logging, execute
+    from aiokafka_lite.cli.transfer.copying import CopyPlan, copy_topic
+
+    configure_logging(args.quiet, args.verbose)
+    try:
+        plan = CopyPlan.of(args)
+    except UsageError as error:
+        complain("topic", error)
+        return USAGE
+    return execute("topic", lambda: copy_topic(plan))
 
 
 async def _ends(

@@ -269,3 +269,85 @@ def test_acls_are_seen_by_another_client(tmp_path: Path) -> None:
         done = shell.run("acl", "delete", "--topic", "orders", "--operation", "write", "--yes")
         assert done.returncode == 0, done.stderr
         assert seen() == {("orders", "READ", "ALLOW")}
+
+
+def test_replicas_are_moved_and_leaders_elected(kafka3: RealKafka, tmp_path: Path) -> None:
+    shell = Shell(kafka3.bootstrap_servers, tmp_path)
+    witness = confluent_admin.AdminClient({"bootstrap.servers": kafka3.bootstrap_servers})
+    topic = a_topic()
+
+    def witnessed() -> list[tuple[int, list[int]]]:
+        partitions = witness.list_topics(topic, timeout=30).topics[topic].partitions
+        return [(each.leader, sorted(each.replicas)) for _, each in sorted(partitions.items())]
+
+    shell.ok("topic", "create", topic, "-p", "4", "-r", "1")
+    nodes = sorted(witness.list_topics(timeout=30).brokers)
+    planned = json.loads(shell.ok("reassign", "plan", topic, "-r", "2", "-o", "json"))
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(planned), "utf-8")
+    done = shell.run("reassign", "apply", "--file", str(plan), "--yes", "--wait")
+    assert done.returncode == 0, done.stderr
+    wanted = [sorted(each["replicas"]) for each in planned]
+    assert [replicas for _, replicas in witnessed()] == wanted
+    done = shell.run("reassign", "apply", topic, "--to", str(nodes[0]), "-r", "1", "-y", "-w")
+    assert done.returncode == 0, done.stderr
+    assert witnessed() == [(nodes[0], [nodes[0]])] * 4
+    done = shell.run("elect", topic, "--yes", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert [each["elected"] for each in json.loads(done.stdout)] == [False] * 4
+
+
+def test_copy_is_equal_for_another_client(kafka: RealKafka, shell: Shell) -> None:
+    source, target = a_topic(), a_topic()
+    shell.ok("topic", "create", source, "-p", "2", "--no-header")
+    producer = confluent.Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    headers = [("a", b"1"), ("a", None), ("b", b"\xff")]
+    producer.produce(source, None, b"key", partition=0, timestamp=1_700_000_000_000)
+    producer.produce(source, b"", None, partition=1, timestamp=1_700_000_000_001)
+    producer.produce(source, bytes(range(256)) * 3000, b"", partition=1, headers=headers)
+    assert producer.flush(60) == 0
+    done = shell.run("topic", "copy", source, target, "--create")
+    assert (done.returncode, b"copied 3 records" in done.stderr) == (0, True), done.stderr
+
+    def read(topic: str) -> list[tuple[Any, ...]]:
+        settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "witness"}
+        consumer = confluent.Consumer({**settings, "auto.offset.reset": "earliest"})
+        begin = [confluent.TopicPartition(topic, number, 0) for number in range(2)]
+        consumer.assign(begin)
+        found: list[tuple[Any, ...]] = []
+        while len(found) < 3:
+            message = consumer.poll(60)
+            assert message is not None
+            assert message.error() is None
+            place = message.partition(), message.offset()
+            content = message.key(), message.value(), message.headers(), message.timestamp()
+            found.append((*place, *content))
+        consumer.close()
+        return sorted(found, key=lambda each: each[:2])
+
+    assert read(target) == read(source)
+
+
+def test_cluster_views_agree_with_other_clients(rows: Rows, shell: Shell, other: Any) -> None:
+    brokers = set(other.list_topics(timeout=30).brokers)
+    assert {each["broker"] for each in rows("cluster", "logdirs")} == brokers
+    assert {each["broker"] for each in rows("cluster", "versions")} == brokers
+    [leader] = [each for each in rows("cluster", "quorum") if each["role"] == "leader"]
+    assert leader["lag"] == 0
+    features = {each["feature"]: each for each in rows("cluster", "features")}
+    now = features["metadata.version"]["level"]
+    done = shell.run("cluster", "features", "--set", f"metadata.version={now + 1000}", "--yes")
+    assert done.returncode == 1  # the controller refuses a level that it does not have
+
+
+def test_offsets_of_a_topic_are_deleted(shell: Shell, rows: Rows, other: Any) -> None:
+    topic, group = a_topic(), a_topic()
+    shell.ok("topic", "create", topic, "-p", "2", "--no-header")
+    partitions = [confluent.TopicPartition(topic, number, 0) for number in range(2)]
+    offsets = confluent.ConsumerGroupTopicPartitions(group, partitions)
+    other.alter_consumer_group_offsets([offsets])[group].result(60)
+    done = shell.run("group", "delete-offsets", group, "--topic", f"{topic}:1", "--yes")
+    assert done.returncode == 0, done.stderr
+    found = other.list_consumer_group_offsets([confluent.ConsumerGroupTopicPartitions(group)])
+    listed = found[group].result(60).topic_partitions
+    assert [(each.topic, each.partition) for each in listed] == [(topic, 0)]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
-from aiokafka_lite.admin.core.topic_metadata import TopicMetadata
+from aiokafka_lite.admin.core.metadata_requests import TopicMetadata
 from aiokafka_lite.cluster.cluster import PATIENCE, Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.large_metadata import Slices

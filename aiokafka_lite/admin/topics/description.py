@@ -14,8 +14,8 @@ from aiokafka_lite._arguments import topic_name
 from aiokafka_lite.admin.core.authorized_operations import AclOperation, authorized_operations
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
+from aiokafka_lite.admin.core.metadata_requests import FoundTopic, TopicMetadata
 from aiokafka_lite.admin.core.results import Results
-from aiokafka_lite.admin.core.topic_metadata import FoundTopic, TopicMetadata
 from aiokafka_lite.cluster.large_metadata import Slices
 from aiokafka_lite.cluster.retry import ANY
 from aiokafka_lite.errors import KafkaError, KafkaProtocolError, UnsupportedVersionError

@@ -13,7 +13,7 @@ from typing import Final
 from aiokafka_lite._arguments import INT32, whole
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_outcomes import item_error
-from aiokafka_lite.admin.core.topic_metadata import FoundTopic, TopicMetadata
+from aiokafka_lite.admin.core.metadata_requests import FoundTopic, TopicMetadata
 from aiokafka_lite.admin.topics.description import names_of_topics
 from aiokafka_lite.cluster.metadata import NO_LEADER
 from aiokafka_lite.cluster.retry import ToNode

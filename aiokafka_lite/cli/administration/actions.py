@@ -12,11 +12,15 @@ from aiokafka_lite.cli.failures import FAILED, OK, USAGE, UsageError, complain
 
 if TYPE_CHECKING:
     from aiokafka_lite.admin.client import AIOKafkaAdminClient
+    from aiokafka_lite.cli.connection.lookup import Lookup
 
-__all__ = ["Action", "Actions", "pairs", "report", "run_action"]
+__all__ = ["Action", "Actions", "LookupWork", "pairs", "report", "run_action", "run_lookup"]
 
 Action: TypeAlias = "Callable[[AIOKafkaAdminClient, argparse.Namespace], Coroutine[Any, Any, int]]"
 """Does the work of one action, and returns the exit status."""
+
+LookupWork: TypeAlias = "Callable[[Lookup, argparse.Namespace], Coroutine[Any, Any, int]]"
+"""The same for an action that needs more than the admin client."""
 
 
 class Actions:
@@ -83,6 +87,28 @@ def run_action(verb: str, args: argparse.Namespace) -> int:
             return status
 
     return execute(verb, work)
+
+
+def run_lookup(verb: str, args: argparse.Namespace, work: LookupWork) -> int:
+    """Connect, run an action that needs more than the admin client, and return the exit status."""
+    from aiokafka_lite.cli.connection.client_arguments import shared_arguments
+    from aiokafka_lite.cli.connection.lookup import open_lookup
+    from aiokafka_lite.cli.connection.settings import gather
+    from aiokafka_lite.cli.running import configure_logging, execute
+
+    configure_logging(args.quiet, args.verbose)
+    try:
+        settings = gather(args)
+        arguments = shared_arguments(settings)
+    except UsageError as error:
+        complain(verb, error)
+        return USAGE
+
+    async def run_work() -> int:
+        async with open_lookup(arguments, settings.timeout) as lookup:
+            return await work(lookup, args)
+
+    return execute(verb, run_work)
 
 
 def report(verb: str, errors: Mapping[Any, Exception]) -> int:
