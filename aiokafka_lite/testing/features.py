@@ -1,8 +1,8 @@
 """The features of a cluster and their finalized levels (KIP-584). No I/O.
 
 A release with ZooKeeper has none. A release with KRaft supports its own levels, and has finalized
-those of a newly formatted cluster. Features of unsupported functions (share and streams groups)
-are neither supported nor finalized.
+those of a newly formatted cluster. Streams groups are not served, so their feature is neither
+supported nor finalized.
 """
 
 from collections.abc import Mapping
@@ -166,6 +166,8 @@ def _supported(number: tuple[int, int]) -> dict[str, Levels]:
         levels["transaction.version"] = Levels(0, 2)
         levels["group.version"] = Levels(0, 1)
         levels["eligible.leader.replicas.version"] = Levels(0, 1)
+    if number >= (4, 1):
+        levels["share.version"] = Levels(0, 2 if number >= (4, 4) else 1)
     return levels
 
 
@@ -178,4 +180,6 @@ def _finalized(number: tuple[int, int]) -> dict[str, int]:
         levels["group.version"] = 1
     if number >= (4, 1):
         levels["eligible.leader.replicas.version"] = 1
+    if number >= (4, 2):  # a preview in 4.1
+        levels["share.version"] = 2 if number >= (4, 4) else 1
     return levels

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from aiokafka_lite.testing.groups.group_registry import Groups
     from aiokafka_lite.testing.security.authentication import Sasl
     from aiokafka_lite.testing.security.users import Users
+    from aiokafka_lite.testing.share.share_coordination import ShareCoordination
     from aiokafka_lite.testing.transactions.transaction_coordinator import Transactions
 
 __all__ = ["ClusterState"]
@@ -156,6 +157,31 @@ class ClusterState:
         return groups
 
     @cached_property
+    def share(self) -> "ShareCoordination":
+        """The state of share groups; imported and created on first use."""
+        from aiokafka_lite.testing.share.dead_letters import DeadLetters
+        from aiokafka_lite.testing.share.share_coordination import ShareCoordination
+
+        return ShareCoordination(
+            self.nodes,
+            self.clock,
+            self.journal,
+            self.broker_config,
+            self.group_config,
+            self.features,
+            self.groups,
+            DeadLetters(self.topics, self.broker_config, self.clock),
+        )
+
+    @property
+    def used_share(self) -> "ShareCoordination | None":
+        """The state of share groups, or None if no request has used one yet."""
+        if any(True for _ in self.journal.entries("share")):
+            return self.share
+        made: ShareCoordination | None = self.__dict__.get("share")
+        return made
+
+    @cached_property
     def transactions(self) -> "Transactions":
         """The transactional ids; imported and created on first use."""
         from aiokafka_lite.testing.transactions.transaction_coordinator import Transactions
@@ -232,6 +258,8 @@ class ClusterState:
         """Delete a topic and answer fetches that wait for it."""
         topic = self.topics.pop(name)
         del self.topics_by_id[topic.topic_id]
+        if self.used_share is not None:
+            self.used_share.on_topic_deleted(topic.topic_id)
         for partition in topic.partitions:
             partition.lead(NO_LEADER)
         if self._storage is not None:
@@ -364,6 +392,8 @@ class ClusterState:
         """Handle a killed broker."""
         self.nodes[node_id].alive = False
         self.fetch_sessions[node_id].clear()
+        if self.used_share is not None:
+            self.used_share.on_node_down(node_id)
         for partition in self._partitions_on(node_id):
             partition.on_node_down(node_id)
         self.coordinators.on_node_down()

@@ -21,7 +21,8 @@ Fact: TypeAlias = "str | int | float | bool | list[Fact] | dict[str, Fact] | Non
 LEFT_OUT: Final = frozenset(
     {
         *("host", "port", "rack", "brokers", "node_endpoints", "endpoints"),  # where brokers are
-        *("error_message", "batch_index_error_message", "status_message"),  # texts
+        *("error_message", "batch_index_error_message", "status_message"),
+        "acknowledge_error_message",  # texts
         *("throttle_time_ms", "finalized_features_epoch", "broker_epoch"),  # random
         *("log_dir", "total_bytes", "usable_bytes"),  # disks
     }

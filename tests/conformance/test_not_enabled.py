@@ -15,7 +15,7 @@ from aiokafka_lite.protocol.messages.consumer_group_heartbeat import ConsumerGro
 from aiokafka_lite.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
-from aiokafka_lite.testing.apis import NOT_ENABLED
+from aiokafka_lite.testing.apis import NOT_ENABLED, SERVED
 from tests.conformance.comparing import AllowedDifferences, report
 from tests.conformance.target import Target
 from tests.unit.testing.apis.test_not_enabled import filled
@@ -25,6 +25,7 @@ pytestmark = pytest.mark.real
 
 SAFE_DOWNGRADE = 2
 FEATURES = ("group.version", "share.version", "streams.version")
+SHARING = (*(ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE),)
 BY_BROKERS = range(ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.STREAMS_GROUP_HEARTBEAT)
 
 
@@ -45,14 +46,14 @@ async def scenario(target: Target) -> None:
     for version in (0, 1):
         await target.ask(heartbeat, version)
         await target.ask(ConsumerGroupDescribeRequest(["g", ""]), version)
-    for api_key, (first, last) in NOT_ENABLED.items():
-        if api_key not in BY_BROKERS:
-            for version in range(first, last + 1):
-                await target.ask(filled(api_key), version)
+    for api_key in (*SHARING, *(key for key in NOT_ENABLED if key not in BY_BROKERS)):
+        first, last = SERVED[api_key]
+        for version in range(first, last + 1):
+            await target.ask(filled(api_key), version)
 
 
 async def test_disabled_apis(bare: OwnCluster, allowed: AllowedDifferences) -> None:
-    async with FakeCluster(features={"group.version": 0}) as fake:
+    async with FakeCluster(features={"group.version": 0, "share.version": 0}) as fake:
         judge = Target("Kafka", bare.bootstrap_servers, "x")
         judged = Target("embedded", fake.bootstrap_servers, "x")
         try:

@@ -19,10 +19,7 @@ from aiokafka_lite.testing.context import Answer, ApiRanges, RequestContext
 __all__ = ["NOT_ENABLED", "SERVED", "Handle", "handle_of"]
 
 NOT_ENABLED: Final[ApiRanges] = {
-    ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1),
     ApiKey.SHARE_GROUP_DESCRIBE: (1, 1),
-    ApiKey.SHARE_FETCH: (1, 2),
-    ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: (0, 0),
     ApiKey.READ_SHARE_GROUP_STATE: (0, 0),
     ApiKey.WRITE_SHARE_GROUP_STATE: (0, 1),
@@ -88,6 +85,9 @@ SERVED: Final[ApiRanges] = {
     ApiKey.OFFSET_DELETE: (0, 0),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1),
+    ApiKey.SHARE_FETCH: (1, 2),
+    ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
     **NOT_ENABLED,
     ApiKey.DESCRIBE_ACLS: (0, 3),
     ApiKey.CREATE_ACLS: (0, 3),

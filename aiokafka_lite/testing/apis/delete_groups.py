@@ -34,4 +34,6 @@ def _delete(group_id: str, context: RequestContext) -> DeletableGroupResult:
     except BrokerResponseError as error:
         return DeletableGroupResult(group_id, error.errno, wording(error))
     groups.delete(group_id)
+    if context.state.used_share is not None:
+        context.state.used_share.on_group_deleted(group)
     return DeletableGroupResult(group_id, error_message=None)

@@ -1,9 +1,10 @@
 """FindCoordinator, v0-v6: the coordinator of a group, a transactional id or a share group.
 
 v0-v3 have one key and a top-level response; since v4 there are several keys (KIP-699); v6 adds
-share groups (KIP-932), which are not enabled here.
+share groups (KIP-932).
 """
 
+import re
 from typing import Final
 
 from aiokafka_lite.errors import BrokerResponseError, InvalidRequestError
@@ -17,6 +18,7 @@ from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.security.acl_table import CLUSTER_NAME, Operation, Resource
 from aiokafka_lite.testing.wording import wording
 
+_SHARE_KEY: Final = re.compile(r".+:[-\w]{22}:\d+", re.DOTALL)
 _SHARE_GROUPS_SINCE: Final = 6
 
 
@@ -38,7 +40,7 @@ def handle(request: FindCoordinatorRequest, context: RequestContext) -> FindCoor
 def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
     try:
         context.check()
-        kind = _coordinator_type(key_type, context)
+        kind = _coordinator_type(key_type, key, context)
         _authorize(kind, key, context)
         node = context.state.coordinators.node_of(kind, key)
     except BrokerResponseError as error:
@@ -55,7 +57,7 @@ def _find(key: str, key_type: int, context: RequestContext) -> Coordinator:
     )
 
 
-def _coordinator_type(key_type: int, context: RequestContext) -> CoordinatorType:
+def _coordinator_type(key_type: int, key: str, context: RequestContext) -> CoordinatorType:
     try:
         kind = CoordinatorType(key_type)
     except ValueError:
@@ -65,6 +67,8 @@ def _coordinator_type(key_type: int, context: RequestContext) -> CoordinatorType
             raise InvalidRequestError("share groups require FindCoordinator v6")
         if not context.state.features.level("share.version"):
             raise InvalidRequestError("share groups are not enabled")
+        if not _SHARE_KEY.fullmatch(key):
+            raise InvalidRequestError(f"{key!r} is not group:topic id:partition")
     return kind
 
 

@@ -48,4 +48,4 @@ def _protocol_type(group: Group) -> str:
     """Return the protocol type; "" for a classic group that has only stored offsets."""
     if isinstance(group, ClassicGroup):
         return group.protocol_type or ""
-    return "consumer"
+    return group.kind

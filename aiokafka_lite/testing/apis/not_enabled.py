@@ -61,10 +61,7 @@ def _each_partition(request: Any, messages: ModuleType, code: int) -> list[Any]:
 
 
 NOT_ENABLED: Final[Mapping[ApiKey, tuple[str, _Refuse | None]]] = {
-    ApiKey.SHARE_GROUP_HEARTBEAT: ("share.version", None),
     ApiKey.SHARE_GROUP_DESCRIBE: ("share.version", _each_id),
-    ApiKey.SHARE_FETCH: ("share.version", None),
-    ApiKey.SHARE_ACKNOWLEDGE: ("share.version", None),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: ("share.version", _each_partition),
     ApiKey.READ_SHARE_GROUP_STATE: ("share.version", _each_partition),
     ApiKey.WRITE_SHARE_GROUP_STATE: ("share.version", _each_partition),

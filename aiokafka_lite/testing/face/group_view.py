@@ -1,4 +1,4 @@
-"""`GroupView`: the same snapshot for classic and consumer groups."""
+"""`GroupView`: the same snapshot for groups of all kinds."""
 
 from typing import Final, NamedTuple
 
@@ -8,6 +8,7 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing.groups.base_group import Group
 from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
 from aiokafka_lite.testing.groups.consumer_group_protocol import ConsumerGroup
+from aiokafka_lite.testing.share.share_group import ShareGroup
 
 __all__ = ["GroupView", "view_of"]
 
@@ -18,7 +19,7 @@ class GroupView(NamedTuple):
     """A snapshot of a group.
 
     Attributes:
-        kind: "classic" or "consumer" (KIP-848).
+        kind: "classic", "consumer" (KIP-848) or "share" (KIP-932).
         state: Kafka's name of the state: "Empty", "Stable", "PreparingRebalance", ...
         members: The assigned partitions of each member, by member id.
     """
@@ -42,6 +43,15 @@ def view_of(group: Group) -> GroupView:
             members[member.member_id] = {
                 TopicPartition(names[topic_id], partition)
                 for topic_id, partitions in member.assigned.items()
+                for partition in partitions
+                if topic_id in names
+            }
+    elif isinstance(group, ShareGroup):
+        names = group.topic_names()
+        for sharing in group.members.values():
+            members[sharing.member_id] = {
+                TopicPartition(names[topic_id], partition)
+                for topic_id, partitions in sharing.assigned.items()
                 for partition in partitions
                 if topic_id in names
             }

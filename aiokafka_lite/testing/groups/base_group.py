@@ -25,7 +25,7 @@ from aiokafka_lite.testing.groups.reply import Reply
 
 __all__ = ["NO_MEMBER", "Group", "GroupKind", "Joiner", "PartitionCheck", "refused_join"]
 
-GroupKind: TypeAlias = Literal["classic", "consumer"]
+GroupKind: TypeAlias = Literal["classic", "consumer", "share"]
 PartitionCheck: TypeAlias = Callable[[str, int], None]
 """Raises an error if the commit of a topic's partition is not allowed."""
 

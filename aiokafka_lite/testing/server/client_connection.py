@@ -112,6 +112,10 @@ class BrokerConnection(Guest):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
+        try:
+            self._owner.dispatcher.on_disconnect(self._session)
+        except Exception as failure:
+            self._owner.on_failure(failure)
         self._owner.on_connection_lost(self)
 
     # Called by the owner

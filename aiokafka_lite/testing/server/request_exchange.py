@@ -143,6 +143,12 @@ class Dispatcher:
             return Session(connection_id)
         return Session(connection_id, authentication=sasl.new_authentication())
 
+    def on_disconnect(self, session: Session) -> None:
+        """Release what belongs to a closed connection: its share sessions."""
+        share = self._state.used_share
+        if share is not None:
+            share.on_disconnect(self._node_id, session.connection_id)
+
     def receive(self, frame: bytes | bytearray, session: Session, now: float) -> Exchange:
         """Decode a request and find its handler and its fault.
 

@@ -43,7 +43,8 @@ def test_features_of_releases(release: str) -> None:
     assert features.on_kraft == ("metadata.version" in features.finalized)
     for name, level in features.finalized.items():
         assert features.supported[name].lowest <= level <= features.supported[name].highest
-    assert "share.version" not in features.supported
+    shares = "share.version" in features.supported
+    assert shares == (release in ("4.1", "4.2", "4.3", "4.4"))
 
 
 def test_releases_since_4_0_announce_produce_from_version_0() -> None:
@@ -60,7 +61,7 @@ def test_an_unknown_release(version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "features", [{"nope": 1}, {"group.version": 2}, {"metadata.version": 0}, {"share.version": 1}]
+    "features", [{"nope": 1}, {"group.version": 2}, {"metadata.version": 0}, {"share.version": 3}]
 )
 def test_invalid_features_are_errors(features: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="features="):
@@ -80,6 +81,7 @@ def test_api_versions_returns_features() -> None:
         "metadata.version": 33,
         "transaction.version": 1,
         "eligible.leader.replicas.version": 1,
+        "share.version": 2,
     }
     assert "group.version" in {f.name for f in answer.supported_features}
     # KIP-1022: clients of v3 do not understand a lowest level of 0.

@@ -1,0 +1,196 @@
+"""Share groups (KIP-932): records acquired, acknowledged and delivered again."""
+
+import pytest
+
+from tests.conformance.conftest import Compare
+from tests.conformance.sharing import (
+    ACCEPT,
+    GAP,
+    REJECT,
+    RELEASE,
+    RENEW,
+    fill,
+    form_sharers,
+    new_sharer,
+)
+from tests.conformance.target import Target
+
+pytestmark = pytest.mark.real
+
+
+async def test_records_are_acquired_and_accepted(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 3, 2)
+        a = await new_sharer(target, topic)
+        await a.get(0)
+        await a.fetch(acks={0: [(0, 4, [ACCEPT])]})
+        await fill(target, topic, 2)
+        await a.get()
+        await a.acknowledge({0: [(5, 6, [ACCEPT, ACCEPT])]})
+        await a.fetch()
+        await a.fetch(epoch=-1)
+        await a.fetch(0, epoch=0)
+
+    await compare(scenario)
+
+
+async def test_released_and_rejected_records(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 5)
+        a = await new_sharer(target, topic)
+        await a.get(0)
+        await a.acknowledge({0: [(0, 0, [ACCEPT]), (1, 2, [RELEASE]), (3, 4, [REJECT, GAP])]})
+        await a.get()
+        await a.acknowledge({0: [(1, 1, [RELEASE]), (2, 2, [ACCEPT])]})
+        await a.get()
+        await a.acknowledge({0: [(1, 1, [ACCEPT])]})
+        await a.fetch()
+
+    await compare(scenario)
+
+
+async def test_invalid_acknowledgements_change_nothing(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        a = await new_sharer(target, topic)
+        await a.warm_up(0, 1)
+        await fill(target, topic, 5)
+        await a.get(0, 1)
+        await a.acknowledge({0: [(0, 1, [ACCEPT])]})
+        for ranges in (
+            [(1, 2, [ACCEPT])],
+            [(2, 5, [ACCEPT])],
+            [(7, 8, [ACCEPT])],
+            [(3, 2, [ACCEPT])],
+            [(2, 3, [])],
+            [(2, 4, [ACCEPT, ACCEPT])],
+            [(2, 2, [5])],
+            [(2, 2, [-1])],
+            [(2, 2, [RENEW])],
+            [(3, 3, [ACCEPT]), (2, 2, [ACCEPT])],
+            [(2, 2, [ACCEPT]), (2, 2, [ACCEPT])],
+            [(2, 3, [ACCEPT]), (3, 3, [ACCEPT])],
+        ):
+            await a.acknowledge({0: ranges})
+        await a.acknowledge({1: [(0, 0, [ACCEPT])]})
+        await a.acknowledge({7: [(0, 0, [ACCEPT])]})
+        await a.fetch(acks={0: [(0, 0, [ACCEPT])], 1: [(0, 0, [ACCEPT])]})
+        await a.acknowledge({0: [(2, 4, [ACCEPT])]})
+
+    await compare(scenario)
+
+
+async def test_session_epochs(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        a = await new_sharer(target, topic)
+        await a.warm_up(0, 1)
+        await fill(target, topic, 2)
+        for epoch in (1, -1, -2):
+            await a.fetch(0, epoch=epoch)
+            await a.acknowledge({0: [(0, 0, [ACCEPT])]}, epoch=epoch)
+        await a.acknowledge({}, epoch=0)
+        await a.fetch(acks={0: [(0, 0, [ACCEPT])]}, epoch=0)
+        await a.get(0, epoch=0)
+        for epoch in (0, 2, 5):
+            await a.acknowledge({}, epoch=epoch)
+        await a.fetch(epoch=3)
+        await a.fetch(1, epoch=1)
+        await a.fetch(epoch=2)
+        await a.fetch(forget=[0, 1], epoch=3)
+        await a.fetch(acks={0: [(0, 0, [ACCEPT])]}, epoch=4)
+        await a.acknowledge({0: [(1, 1, [ACCEPT])]}, epoch=-1)
+        await a.acknowledge({}, epoch=-1)
+        await a.fetch(epoch=-1)
+
+    await compare(scenario)
+
+
+async def test_two_members_share_a_partition(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 2, 2, 2)
+        a = await new_sharer(target, topic)
+        (b,) = await form_sharers(target, a, "b")
+        await a.get(0, max_records=2, batch_size=2)
+        await b.get(0, max_records=1, batch_size=1)
+        await b.acknowledge({0: [(0, 0, [ACCEPT])]})
+        await a.acknowledge({0: [(0, 1, [RELEASE])]})
+        await b.get()
+        await a.fetch(epoch=-1)
+        await b.fetch(epoch=-1)
+
+    await compare(scenario)
+
+
+async def test_disconnecting_releases_records(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 2)
+        a = await new_sharer(target, topic)
+        (b,) = await form_sharers(target, a, "b")
+        await a.get(0)
+        await b.fetch(0)
+        target.disconnect("a")
+        await b.get()
+        await a.fetch()
+
+    await compare(scenario)
+
+
+async def test_record_limit(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 5, 5)
+        a = await new_sharer(target, topic)
+        await a.get(0, max_records=3, share_acquire_mode=1)
+        await a.get(max_records=4, share_acquire_mode=1)
+        await a.acknowledge({0: [(1, 3, [RELEASE])]})
+        await a.get(max_records=2, share_acquire_mode=1)
+        await a.get(max_records=3)
+        await a.fetch(max_records=0)
+        await a.fetch(acks={0: [(0, 0, [ACCEPT])]}, share_acquire_mode=2)
+        await a.acknowledge({0: [(0, 0, [ACCEPT])]})
+
+    await compare(scenario)
+
+
+async def test_renewing_locks(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 3)
+        a = await new_sharer(target, topic)
+        await a.get(0)
+        await a.acknowledge({0: [(0, 2, [RENEW])]}, renew=True)
+        await a.acknowledge({0: [(0, 1, [RENEW, ACCEPT])]}, renew=True)
+        await a.fetch(acks={0: [(0, 0, [RENEW])]}, is_renew_ack=True)
+        await a.fetch(
+            acks={0: [(0, 0, [RENEW])]}, is_renew_ack=True, max_bytes=0, max_records=0, epoch=3
+        )
+        await a.acknowledge({0: [(1, 1, [RENEW])]}, renew=True)
+
+    await compare(scenario)
+
+
+async def test_attempts_run_out(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 8)
+        a = await new_sharer(target, topic)
+        await a.get(0)
+        await a.acknowledge({0: [(0, 7, [RELEASE])]})
+        for _ in range(24):
+            answer = await a.fetch(max_wait_ms=500, min_bytes=1)
+            parts = [part for one in answer.responses for part in one.partitions]
+            ranges = [
+                (one.first_offset, one.last_offset, [RELEASE])
+                for part in parts
+                for one in part.acquired_records
+            ]
+            if not ranges:
+                break
+            await a.acknowledge({0: ranges})
+
+    await compare(scenario)

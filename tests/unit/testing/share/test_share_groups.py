@@ -1,0 +1,187 @@
+"""Share groups on a virtual clock: locks, faults, deletion and new leaders."""
+
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest
+from aiokafka_lite.protocol.messages.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
+from aiokafka_lite.protocol.messages.share_fetch import (
+    FetchPartition,
+    FetchTopic,
+    ShareFetchRequest,
+)
+from aiokafka_lite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.testing.configs.config_store import ConfigResource
+from aiokafka_lite.testing.topics import Topic
+from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
+
+ACCEPT, RELEASE = 1, 2
+LOCK_SECONDS = 30
+
+
+class Worker:
+    """One member of group "g", which reads partition 0 of "orders"."""
+
+    def __init__(self, broker: SocketlessBroker, member_id: str = "m") -> None:
+        self.broker = broker
+        self.member_id = member_id
+        self.session = 0
+
+    def join(self) -> Any:
+        request = ShareGroupHeartbeatRequest("g", self.member_id, 0, None, ["orders"])
+        return self.broker.ask(request, 1)
+
+    def fetch(self, node: int = 0) -> Any:
+        topics = [FetchTopic(topic_of(self.broker).topic_id, [FetchPartition(0)])]
+        request = ShareFetchRequest(
+            *("g", self.member_id, self.session),
+            max_records=100,
+            batch_size=100,
+            topics=topics,
+        )
+        answer = self.broker.ask(request, 2, node)
+        self.session += not answer.error_code
+        return answer
+
+    def acquired(self, node: int = 0) -> list[tuple[int, int, int]]:
+        answer = self.fetch(node)
+        assert not answer.error_code
+        return [
+            (one.first_offset, one.last_offset, one.delivery_count)
+            for topic in answer.responses
+            for part in topic.partitions
+            for one in part.acquired_records
+        ]
+
+    def acknowledge(self, first: int, last: int, kind: int) -> Any:
+        part = AcknowledgePartition(0, [AcknowledgementBatch(first, last, [kind])])
+        topics = [AcknowledgeTopic(topic_of(self.broker).topic_id, [part])]
+        request = ShareAcknowledgeRequest("g", self.member_id, self.session, False, topics)
+        answer = self.broker.ask(request, 2)
+        self.session += not answer.error_code
+        return answer
+
+
+def topic_of(broker: SocketlessBroker) -> Topic:
+    return broker.state.topics["orders"]
+
+
+def append(broker: SocketlessBroker, count: int) -> None:
+    batch = memoryview(make_batch(*[(NOW_MS, None, b"v")] * count))
+    topic_of(broker).partitions[0].append(batch, BatchHeader.read(batch), -1, NOW_MS)
+
+
+def configure(broker: SocketlessBroker, **configs: str) -> None:
+    values = {name.replace("_", "."): value for name, value in configs.items()}
+    broker.state.configure(ConfigResource.GROUP, "g", values)
+
+
+@pytest.fixture
+def worker(broker: SocketlessBroker) -> Worker:
+    broker.state.create_topic("orders", 1)
+    configure(broker, share_auto_offset_reset="earliest")
+    made = Worker(broker)
+    assert made.join().assignment.topic_partitions[0].partitions == [0]
+    return made
+
+
+def test_a_lock_that_expires_makes_its_records_available_again(
+    broker: SocketlessBroker, worker: Worker
+) -> None:
+    append(broker, 3)
+    assert worker.acquired() == [(0, 2, 1)]
+    broker.clock.advance(LOCK_SECONDS - 1)
+    assert worker.acquired() == []
+    broker.clock.advance(1)
+    assert worker.acquired() == [(0, 2, 2)]
+    answer = worker.acknowledge(0, 2, ACCEPT)
+    assert answer.responses[0].partitions[0].error_code == 0
+    broker.clock.advance(LOCK_SECONDS)
+    assert worker.acquired() == []
+
+
+def test_records_whose_lock_expired_cannot_be_acknowledged(
+    broker: SocketlessBroker, worker: Worker
+) -> None:
+    append(broker, 1)
+    worker.acquired()
+    broker.clock.advance(LOCK_SECONDS)
+    answer = worker.acknowledge(0, 0, ACCEPT)
+    assert answer.responses[0].partitions[0].error_code == 121
+
+
+def test_another_member_gets_the_records_of_an_expired_lock(
+    broker: SocketlessBroker, worker: Worker
+) -> None:
+    append(broker, 1)
+    other = Worker(broker, "n")
+    other.join()
+    assert worker.acquired() == [(0, 0, 1)]
+    assert other.acquired() == []
+    broker.clock.advance(LOCK_SECONDS)
+    assert other.acquired() == [(0, 0, 2)]
+
+
+def test_a_closed_connection_releases_records(broker: SocketlessBroker, worker: Worker) -> None:
+    append(broker, 1)
+    worker.acquired()
+    broker.dispatchers[0].on_disconnect(broker.session)
+    assert worker.fetch().error_code == 122
+    worker.session = 0
+    assert worker.acquired() == [(0, 0, 2)]
+
+
+def test_injected_errors(broker: SocketlessBroker, worker: Worker) -> None:
+    append(broker, 1)
+    broker.fail_next(ApiKey.SHARE_FETCH, 6)
+    (part,) = worker.fetch().responses[0].partitions or [None]
+    assert part.error_code == 6
+    assert worker.acquired() == [(0, 0, 1)]
+    broker.fail_next(ApiKey.SHARE_ACKNOWLEDGE, 6)
+    (part,) = worker.acknowledge(0, 0, ACCEPT).responses[0].partitions
+    assert part.error_code == 6
+    (part,) = worker.acknowledge(0, 0, ACCEPT).responses[0].partitions
+    assert part.error_code == 0
+    broker.fail_next(ApiKey.SHARE_GROUP_HEARTBEAT, 25)
+    assert worker.join().error_code == 25
+
+
+def test_a_new_leader_forgets_locks_but_not_counts(three_brokers: SocketlessBroker) -> None:
+    broker = three_brokers
+    broker.state.create_topic("orders", 1, 3)
+    configure(broker, share_auto_offset_reset="earliest")
+    worker = Worker(broker)
+    node = broker.state.coordinators.node_of(0, "g").node_id  # type: ignore[arg-type]
+    request = ShareGroupHeartbeatRequest("g", "m", 0, None, ["orders"])
+    assert not broker.ask(request, 1, node).error_code
+    append(broker, 2)
+    assert worker.acquired(0) == [(0, 1, 1)]
+    worker.acknowledge(0, 0, RELEASE)
+    broker.state.on_node_down(0)
+    leader = topic_of(broker).partitions[0].leader
+    worker.session = 0
+    assert worker.acquired(leader) == [(0, 0, 2), (1, 1, 1)]
+
+
+def test_a_silent_member_is_removed(broker: SocketlessBroker, worker: Worker) -> None:
+    append(broker, 1)
+    broker.clock.advance(46)
+    request = ShareGroupHeartbeatRequest("g", "m", 1)
+    assert broker.ask(request, 1).error_code == 25
+
+
+def test_disabled_share_groups(broker: SocketlessBroker) -> None:
+    disabled = SocketlessBroker(features={"share.version": 0})
+    request = ShareGroupHeartbeatRequest("g", "m", 0, None, ["orders"])
+    assert disabled.ask(request, 1).error_code == 35
+    assert disabled.ask(ShareFetchRequest("g", "m"), 2).error_code == 35
+    assert disabled.ask(ShareAcknowledgeRequest("g", "m"), 2).error_code == 35
+    assert not broker.ask(MetadataRequest([]), 9).topics
