@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation
     from aiokafka_lite.producer import AIOKafkaProducer
     from aiokafka_lite.read_process_write import exactly_once
+    from aiokafka_lite.share import AcknowledgeType, AIOKafkaShareConsumer, ShareRecord
     from aiokafka_lite.structs import (
         ConsumerRecord,
         OffsetAndMetadata,
@@ -40,12 +41,15 @@ __all__ = [
     "AIOKafkaClient",
     "AIOKafkaConsumer",
     "AIOKafkaProducer",
+    "AIOKafkaShareConsumer",
+    "AcknowledgeType",
     "ConsumerRebalanceListener",
     "ConsumerRecord",
     "ConsumerStoppedError",
     "IllegalOperation",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
+    "ShareRecord",
     "SubscriptionPattern",
     "TopicPartition",
     "__build__",
@@ -58,12 +62,15 @@ _HOMES = {
     "AIOKafkaClient": "client",
     "AIOKafkaConsumer": "consumer",
     "AIOKafkaProducer": "producer",
+    "AIOKafkaShareConsumer": "share",
+    "AcknowledgeType": "share",
     "ConsumerRebalanceListener": "abc",
     "ConsumerRecord": "structs",
     "ConsumerStoppedError": "errors",
     "IllegalOperation": "errors",
     "OffsetAndMetadata": "structs",
     "OffsetAndTimestamp": "structs",
+    "ShareRecord": "share",
     "SubscriptionPattern": "consumer",
     "TopicPartition": "structs",
     "exactly_once": "read_process_write",
@@ -77,6 +84,7 @@ _MODULES = {
     "helpers",
     "partitioner",
     "producer",
+    "share",
     "structs",
 }
 """Submodules reachable after `import aiokafka_lite` alone, as with `import aiokafka`."""

@@ -48,6 +48,7 @@ class Purpose(enum.Enum):
     PRODUCE = "produce"
     FETCH = "fetch"  # long polls
     GROUP = "group"  # heartbeats and joins, which a broker may hold for a whole rebalance
+    SHARE = "share"  # a share session, which ends with its connection
     COMMIT = "commit"  # must not queue behind a join: OffsetCommit, OffsetFetch, LeaveGroup
 
 

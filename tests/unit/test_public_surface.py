@@ -37,6 +37,7 @@ MODULES: Final = (
     "aiokafka_lite.helpers",
     "aiokafka_lite.partitioner",
     "aiokafka_lite.producer",
+    "aiokafka_lite.share",
     "aiokafka_lite.structs",
     "aiokafka_lite.testing",
 )
@@ -44,9 +45,13 @@ RETURNED: Final = (
     "aiokafka_lite.producer.batching.accumulator:Ack",
     "aiokafka_lite.producer.batching.batch_builder:BatchBuilder",
     "aiokafka_lite.read_process_write:TransactionBatch",
+    "aiokafka_lite.share.batch_acknowledgement:BatchAcknowledgement",
 )
 """Classes whose objects public methods return, although no public module names them."""
-TWINS: Final = {"ConsumerRecord": "aiokafka_lite._consumer_record_python:ConsumerRecord"}
+TWINS: Final = {
+    "ConsumerRecord": "aiokafka_lite._consumer_record_python:ConsumerRecord",
+    "ShareRecord": "aiokafka_lite._consumer_record_python:ConsumerRecord",
+}
 """Python twins of native classes whose constructors have no signature."""
 FACTS: Final = ("retriable", "invalid_metadata", "ambiguous", "fatal_to_consumer")
 

@@ -7,15 +7,16 @@ begins a new *era*. Responses to requests of an older era do not affect the new 
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from aiokafka_lite.errors import IllegalStateError
 from aiokafka_lite.group.consumer.requests import (
-    HEARTBEAT,
     JOINING_EPOCH,
     LEAVING_EPOCH,
     STATIC_LEAVING_EPOCH,
+    HeartbeatRequests,
     Heartbeats,
 )
 from aiokafka_lite.group.consumer.target_assignment import LocalAssignment
@@ -50,6 +51,7 @@ class Standing:
     Args:
         options: Options of the member.
         own_id: Source of the client-made member id; in v0 the coordinator makes another one.
+        heartbeats: Makes the requests, given the options and the client-made member id.
     """
 
     __slots__ = (
@@ -65,10 +67,15 @@ class Standing:
         "member_id",
     )
 
-    def __init__(self, options: MembershipOptions, own_id: UUID) -> None:
+    def __init__(
+        self,
+        options: MembershipOptions,
+        own_id: UUID,
+        heartbeats: Callable[[MembershipOptions, str], HeartbeatRequests] = Heartbeats,
+    ) -> None:
         self._options = options
         self._own_id = base64.urlsafe_b64encode(own_id.bytes).rstrip(b"=").decode()  # as Kafka's
-        self._heartbeats = Heartbeats(options, self._own_id)
+        self._heartbeats = heartbeats(options, self._own_id)
         self._sent: Sent | None = None
         self._leaving_epoch = LEAVING_EPOCH
         self._leave_attempts = 0
@@ -131,7 +138,7 @@ class Standing:
             IllegalStateError: There is none.
         """
         sent, self._sent = self._sent, None
-        if sent is None or kind != HEARTBEAT:
+        if sent is None or kind != self._heartbeats.kind:
             raise IllegalStateError(f"no {kind} is in flight")
         return sent
 

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from aiokafka_lite.errors import (
     FencedInstanceIdError,
@@ -50,7 +50,7 @@ from aiokafka_lite.errors import (
     NotCoordinatorForGroupError,
     for_code,
 )
-from aiokafka_lite.group.consumer.heartbeat_errors import Reaction, explain, reaction
+from aiokafka_lite.group.consumer.heartbeat_errors import Reaction, reaction
 from aiokafka_lite.group.consumer.identity import Sent
 from aiokafka_lite.group.consumer.member import ConsumerMember
 from aiokafka_lite.group.consumer.states import ENDED, IN_GROUP, MemberState
@@ -69,6 +69,11 @@ from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 
+if TYPE_CHECKING:  # imported only with a share group
+    from aiokafka_lite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
+
+    HeartbeatResponse: TypeAlias = ConsumerGroupHeartbeatResponse | ShareGroupHeartbeatResponse
+
 __all__ = ["ConsumerMembership", "MemberState"]
 
 logger: Final = logging.getLogger(__name__)
@@ -81,7 +86,10 @@ class ConsumerMembership(ConsumerMember):
         options: Options of the member. The group's configuration replaces `session_timeout` and
             `heartbeat_interval`.
         new_uuid: Makes the member id, which the member keeps for life.
+        heartbeats: Makes the requests, given the options and the member id.
     """
+
+    _response_class: ClassVar[type[HeartbeatResponse]] = ConsumerGroupHeartbeatResponse
 
     # what it wants
 
@@ -115,7 +123,7 @@ class ConsumerMembership(ConsumerMember):
 
     def on_response(self, kind: str, response: Response, now: float) -> None:
         """A heartbeat was answered."""
-        if not isinstance(response, ConsumerGroupHeartbeatResponse):
+        if not isinstance(response, self._response_class):
             raise IllegalStateError(f"not a response to a heartbeat: {response!r}")
         sent = self._standing.on_outcome(kind)
         if response.error_code:
@@ -302,9 +310,7 @@ class ConsumerMembership(ConsumerMember):
 
     # internal: outcomes of heartbeats
 
-    def _on_heartbeat(
-        self, sent: Sent, response: ConsumerGroupHeartbeatResponse, now: float
-    ) -> None:
+    def _on_heartbeat(self, sent: Sent, response: HeartbeatResponse, now: float) -> None:
         standing = self._standing
         if sent.leaves:
             standing.known = False
@@ -354,7 +360,7 @@ class ConsumerMembership(ConsumerMember):
             return
         if what is Reaction.REPORT:
             if self._state in IN_GROUP and self._last_failure is None:
-                self._failure = explain(error, self.options, self._pattern)
+                self._failure = self._explain(error)
                 self._last_failure = self._failure
         elif what is Reaction.FENCED:
             if sent.joins:
@@ -374,7 +380,7 @@ class ConsumerMembership(ConsumerMember):
             self._on_fatal(error)
 
 
-def _assigns_the_impossible(response: ConsumerGroupHeartbeatResponse) -> bool:
+def _assigns_the_impossible(response: HeartbeatResponse) -> bool:
     assignment = response.assignment
     return assignment is not None and any(
         number < 0 for topic in assignment.topic_partitions for number in topic.partitions

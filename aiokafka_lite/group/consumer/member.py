@@ -14,6 +14,7 @@ from aiokafka_lite.group.consumer.heartbeat_errors import explain
 from aiokafka_lite.group.consumer.heartbeat_schedule import Pace
 from aiokafka_lite.group.consumer.identity import Standing
 from aiokafka_lite.group.consumer.reconciliation import Reconciliation
+from aiokafka_lite.group.consumer.requests import HeartbeatRequests, Heartbeats
 from aiokafka_lite.group.consumer.states import FOLLOWING, IN_GROUP, LEAVES, MemberState
 from aiokafka_lite.group.membership import (
     CommitIdentity,
@@ -36,15 +37,19 @@ class ConsumerMember:
         options: Options of the member. The group's configuration replaces `session_timeout` and
             `heartbeat_interval`.
         new_uuid: Makes the member id, which the member keeps for life.
+        heartbeats: Makes the requests, given the options and the member id.
     """
 
     def __init__(
-        self, options: MembershipOptions, new_uuid: Callable[[], UUID] = uuid.uuid4
+        self,
+        options: MembershipOptions,
+        new_uuid: Callable[[], UUID] = uuid.uuid4,
+        heartbeats: Callable[[MembershipOptions, str], HeartbeatRequests] = Heartbeats,
     ) -> None:
         self.options = options
         self.counters = Counters()
         self._state = MemberState.UNSUBSCRIBED
-        self._standing = Standing(options, new_uuid())
+        self._standing = Standing(options, new_uuid(), heartbeats)
         self._pace = Pace(options.retry_backoff)
         self._parts = Reconciliation()
         self._topics: frozenset[str] = frozenset()
@@ -192,7 +197,7 @@ class ConsumerMember:
             self._standing.end()
 
     def _on_fatal(self, error: KafkaError) -> None:
-        explained = explain(error, self.options, self._pattern)
+        explained = self._explain(error)
         logger.error("%s: %s", self, explained)
         if self._state not in IN_GROUP:
             self._standing.known = False  # it leaves anyway, without a heartbeat
@@ -200,6 +205,10 @@ class ConsumerMember:
         self._end_membership()
         self._to(MemberState.FATAL)
         self._failure = self._last_failure = explained
+
+    def _explain(self, error: KafkaError) -> KafkaError:
+        """The error for the application, which says how to fix it."""
+        return explain(error, self.options, self._pattern)
 
     def _on_poll_expired(self) -> None:
         logger.warning(

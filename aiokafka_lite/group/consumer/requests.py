@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 from uuid import UUID
 
 from aiokafka_lite.group.consumer.target_assignment import LocalAssignment
@@ -21,7 +21,14 @@ from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-__all__ = ["HEARTBEAT", "JOINING_EPOCH", "LEAVING_EPOCH", "STATIC_LEAVING_EPOCH", "Heartbeats"]
+__all__ = [
+    "HEARTBEAT",
+    "JOINING_EPOCH",
+    "LEAVING_EPOCH",
+    "STATIC_LEAVING_EPOCH",
+    "HeartbeatRequests",
+    "Heartbeats",
+]
 
 HEARTBEAT: Final = ConsumerGroupHeartbeatRequest.name
 JOINING_EPOCH: Final = 0
@@ -33,6 +40,30 @@ PATTERNS_FROM: Final = 1
 """First version with subscriptions by regular expression."""
 
 _UNCHANGED: Final = -1
+
+
+class HeartbeatRequests(Protocol):
+    """Makes the heartbeats of one member: of a consumer group, or of a share group."""
+
+    @property
+    def kind(self) -> str:
+        """The API's name, with which outcomes are reported."""
+
+    def forget(self) -> None:
+        """The coordinator may have missed a heartbeat: send everything."""
+
+    def heartbeat(
+        self,
+        member_id: str,
+        epoch: int,
+        topics: frozenset[str],
+        pattern: str | None,
+        owned: LocalAssignment,
+    ) -> Send:
+        """A heartbeat that joins (epoch 0) or continues."""
+
+    def leave(self, member_id: str, epoch: int) -> Send:
+        """The last heartbeat of a membership."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +82,8 @@ class Heartbeats:
         options: The member's.
         own_id: The member id for versions in which the member makes it.
     """
+
+    kind: Final = HEARTBEAT
 
     def __init__(self, options: MembershipOptions, own_id: str) -> None:
         self._options = options

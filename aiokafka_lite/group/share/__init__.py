@@ -1,0 +1,1 @@
+"""Membership in share groups (KIP-932), sans-IO."""

@@ -1,0 +1,19 @@
+"""The share consumer: queues on Kafka (KIP-932), and the public class.
+
+A record flows through `leader_link` (one share session per leader) -> `acquired_records` ->
+`share_buffer` -> the application, and its acknowledgement back through `acquisition` ->
+`pending_acknowledgements` -> `leader_link`. `share_core` connects them.
+"""
+
+from aiokafka_lite.share.acknowledge_type import AcknowledgeType
+from aiokafka_lite.share.acknowledgement import Acknowledgement
+from aiokafka_lite.share.share_consumer import AIOKafkaShareConsumer
+from aiokafka_lite.share.share_record import ShareRecord, ShareRecords
+
+__all__ = [
+    "AIOKafkaShareConsumer",
+    "AcknowledgeType",
+    "Acknowledgement",
+    "ShareRecord",
+    "ShareRecords",
+]

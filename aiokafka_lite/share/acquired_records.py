@@ -1,0 +1,273 @@
+"""Turns one partition of a ShareFetch response into acquisitions and records. Sans-IO.
+
+The broker returns whole batches, of which it may have acquired a part: only acquired offsets become
+records. Acquired offsets that a batch has no record for (control records, compacted ones) are gaps.
+
+Non-obvious:
+- Offsets after the last complete batch are released, not acknowledged as gaps: their records exist,
+  the response merely ends before them.
+- A corrupt batch is skipped as a whole; `on_undecodable` decides about its acquired offsets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from aiokafka_lite.errors import (
+    CorruptRecordException,
+    KafkaError,
+    RecordTooLargeError,
+    UnsupportedCodecError,
+)
+from aiokafka_lite.protocol.primitives import Buffer
+from aiokafka_lite.record.header import HEADER_SIZE, LENGTH_AT, LENGTH_END
+from aiokafka_lite.record.record_set import RecordSet
+from aiokafka_lite.share.acquisition import REJECT, RELEASE, Acquisition
+from aiokafka_lite.share.share_record import ShareRecord, share_record
+from aiokafka_lite.share.share_requests import AcquiredRange
+from aiokafka_lite.structs import RECORD_OF_ERROR, TopicPartition, UndeserializedRecord
+
+__all__ = ["RAISE", "Decoding", "Deserializer", "Item"]
+
+log: Final = logging.getLogger(__name__)
+
+Deserializer: TypeAlias = Callable[[Any], Any]
+Item: TypeAlias = ShareRecord[Any, Any] | BaseException
+"""A record, or the error that a read raises in its place."""
+
+RAISE: Final = "raise"
+_KINDS: Final = {"reject": REJECT, "release": RELEASE}
+_WORDS: Final = {"reject": "rejected", "release": "released"}
+
+_CHUNK: Final = 512
+_APART: Final = 4096
+"""Offsets between two acquired ranges from which they get acquisitions of their own."""
+
+_UNREADABLE: Final = (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How one consumer decodes records.
+
+    Attributes:
+        key_deserializer: Applied to each key, or None.
+        value_deserializer: Applied to each value, or None.
+        check_crcs: True to check the CRC of each batch.
+        on_undecodable: "reject", "release" or "raise".
+        log_name: Names the consumer in the log.
+        refusal: Why the application may not acknowledge, or None.
+    """
+
+    key_deserializer: Deserializer | None = None
+    value_deserializer: Deserializer | None = None
+    check_crcs: bool = True
+    on_undecodable: str = "reject"
+    log_name: str = "share consumer"
+    refusal: str | None = None
+
+    def decode(
+        self,
+        data: Buffer,
+        tp: TopicPartition,
+        ranges: Sequence[AcquiredRange],
+        acquire: Callable[[int, int], Acquisition],
+    ) -> tuple[list[Acquisition], list[Item]]:
+        """Decode the acquired records of one partition.
+
+        Args:
+            data: The `records` field.
+            tp: The partition.
+            ranges: The acquired offsets, ascending and disjoint.
+            acquire: Makes the acquisition of offsets from the first to the last.
+
+        Returns:
+            The acquisitions, and in offset order the records and the errors to raise.
+        """
+        clusters = _clusters(ranges)
+        acquisitions = []
+        for cluster in clusters:
+            acquisition = acquire(cluster[0].first, cluster[-1].last)
+            for first, last, _ in cluster:
+                acquisition.acquire(first, last)
+            acquisitions.append(acquisition)
+        items = self._read(data, tp, ranges, acquisitions)
+        for acquisition in acquisitions:
+            acquisition.refusal = self.refusal
+        return acquisitions, items
+
+    def _read(
+        self,
+        data: Buffer,
+        tp: TopicPartition,
+        ranges: Sequence[AcquiredRange],
+        acquisitions: Sequence[Acquisition],
+    ) -> list[Item]:
+        items: list[Item] = []
+        topic, partition = tp
+        view = memoryview(data).cast("B")
+        end = ranges[-1].last
+        records = RecordSet(view, topic, partition, ranges[0].first, check_crcs=self.check_crcs)
+        at, owner = 0, 0  # the current range and its acquisition
+        while not records.exhausted and records.next_offset <= end:
+            try:
+                chunk = records.read(_CHUNK)
+            except _UNREADABLE as error:
+                after = _end_of_batch(view, records.next_offset)
+                last = end if after is None else min(after[0] - 1, end)
+                self._on_unreadable(acquisitions, tp, records.next_offset, last, error, items)
+                records.close()
+                if after is None:
+                    return items
+                view = view[after[1] :]
+                records = RecordSet(view, topic, partition, after[0], check_crcs=self.check_crcs)
+                continue
+            for record in chunk:
+                offset = record.offset
+                while at < len(ranges) and ranges[at].last < offset:
+                    at += 1
+                if at == len(ranges):
+                    break
+                if ranges[at].first > offset:
+                    continue
+                while acquisitions[owner].last < offset:
+                    owner += 1
+                acquisition = acquisitions[owner]
+                if acquisition.hold(offset):
+                    shared = share_record(record, acquisition, ranges[at].delivery_count)
+                    self._deserialize(shared, acquisition, items)
+        if records.exhausted and records.next_offset <= end:
+            self._on_missing(acquisitions, tp, records.next_offset, end)
+        records.close()
+        return items
+
+    def _deserialize(
+        self, record: ShareRecord[Any, Any], acquisition: Acquisition, items: list[Item]
+    ) -> None:
+        part, key, value = "key", record.key, record.value
+        try:
+            if self.key_deserializer is not None:
+                record.key = self.key_deserializer(key)
+            if self.value_deserializer is not None:
+                part = "value"
+                record.value = self.value_deserializer(value)
+        except Exception as error:
+            record.key, record.value = key, value
+            _attach_record(error, part, record)
+            where = f"{record.topic}-{record.partition} offset {record.offset}"
+            if self.on_undecodable == RAISE:
+                items.append(error)
+                return
+            log.warning(
+                "%s: %s %s: its %s cannot be deserialized: %r",
+                self.log_name,
+                _WORDS[self.on_undecodable],
+                where,
+                part,
+                error,
+            )
+            acquisition.mark_undecided(record.offset, record.offset, _KINDS[self.on_undecodable])
+        else:
+            items.append(record)
+
+    def _on_unreadable(
+        self,
+        acquisitions: Sequence[Acquisition],
+        tp: TopicPartition,
+        first: int,
+        last: int,
+        error: KafkaError,
+        items: list[Item],
+    ) -> None:
+        """Decide about the acquired offsets of a batch that cannot be read."""
+        count = sum(acquisition.hold_gaps(first, last) for acquisition in acquisitions)
+        if not count:
+            return
+        topic, partition = tp
+        where = f"{topic}-{partition} offsets {first} to {last}"
+        if self.on_undecodable == RAISE:
+            error.add_note(f"while reading {where}; acknowledge() them by offset")
+            items.append(error)
+            return
+        log.warning(
+            "%s: %s %d records of %s, whose batch cannot be read: %s",
+            self.log_name,
+            _WORDS[self.on_undecodable],
+            count,
+            where,
+            error,
+        )
+        for acquisition in acquisitions:
+            acquisition.mark_undecided(first, last, _KINDS[self.on_undecodable])
+
+    def _on_missing(
+        self, acquisitions: Sequence[Acquisition], tp: TopicPartition, first: int, last: int
+    ) -> None:
+        count = sum(acquisition.hold_gaps(first, last) for acquisition in acquisitions)
+        if not count:
+            return
+        for acquisition in acquisitions:
+            acquisition.mark_undecided(first, last, RELEASE)
+        log.warning(
+            "%s: released %d acquired records of %s-%d from offset %d: the response ends before "
+            "them",
+            self.log_name,
+            count,
+            *tp,
+            first,
+        )
+
+
+def _clusters(ranges: Sequence[AcquiredRange]) -> list[list[AcquiredRange]]:
+    """Group ranges that are near each other."""
+    clusters: list[list[AcquiredRange]] = []
+    for each in ranges:
+        if clusters and each.first - clusters[-1][-1].last <= _APART:
+            clusters[-1].append(each)
+        else:
+            clusters.append([each])
+    return clusters
+
+
+def _end_of_batch(view: memoryview, offset: int) -> tuple[int, int] | None:
+    """Find the batch that ends at or after an offset.
+
+    Returns:
+        The offset after its last one, and where the next batch begins; None if the headers do not
+        say.
+    """
+    at = 0
+    while len(view) - at >= HEADER_SIZE:
+        base = int.from_bytes(view[at : at + 8], "big", signed=True)
+        length = int.from_bytes(view[at + LENGTH_AT : at + LENGTH_END], "big", signed=True)
+        delta = int.from_bytes(view[at + 23 : at + 27], "big", signed=True)
+        size = LENGTH_END + length
+        if size < HEADER_SIZE or base < 0 or delta < 0:
+            return None
+        if base + delta >= offset:
+            return base + delta + 1, at + size
+        at += size
+    return None
+
+
+def _attach_record(error: Exception, part: str, record: ShareRecord[Any, Any]) -> None:
+    """Attach the record to the error of a deserializer, whatever its class."""
+    bad = UndeserializedRecord(
+        TopicPartition(record.topic, record.partition),
+        record.offset,
+        part,
+        record.key,
+        record.value,
+        record.timestamp,
+        tuple(record.headers),
+    )
+    # A frozen dataclass would refuse an ordinary assignment, and add_note with it.
+    object.__setattr__(error, RECORD_OF_ERROR, bad)
+    note = (
+        f"while deserializing the {part} of {record.topic}-{record.partition} offset "
+        f"{record.offset}; acknowledge() it by its offset"
+    )
+    object.__setattr__(error, "__notes__", [*getattr(error, "__notes__", ()), note])

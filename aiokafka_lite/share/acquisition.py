@@ -1,0 +1,409 @@
+"""What one response acquired of one partition: a byte of state for each offset. Sans-IO.
+
+A `ShareRecord` refers to its `Acquisition`, so marking a record is one write and one light object.
+
+Non-obvious:
+- An acquired offset without a record (a control record, or one that was compacted away) is a gap:
+  it is acknowledged as such, without an outcome.
+- A renewal leaves the record undecided. A terminal mark replaces a renewal that was not sent.
+- `deadline` is when the locks may end at the earliest, `latest` when they have certainly ended. The
+  broker sets them between receiving the request and answering it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from aiokafka_lite.errors import IllegalStateError, InvalidRecordStateError
+from aiokafka_lite.share.acknowledgement import Acknowledgement, Outcome, OutcomeOwner
+from aiokafka_lite.share.share_session import PartitionId
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["ACCEPT", "GAP", "REJECT", "RELEASE", "RENEW", "Acquisition", "AcquisitionOwner", "Run"]
+
+# The states of an offset. The first five are also the types on the wire.
+GAP: Final = 0  # to be sent
+ACCEPT: Final = 1  # to be sent
+RELEASE: Final = 2  # to be sent
+REJECT: Final = 3  # to be sent
+RENEW: Final = 4  # to be sent; the record stays undecided
+HELD: Final = 5  # acquired and undecided
+RENEWING: Final = 6  # its renewal is in flight; undecided
+IN_FLIGHT: Final = 0x10  # with one of the first four: taken for a request
+DONE: Final = 0x20  # the broker has its terminal acknowledgement
+LOST: Final = 0x21  # the lock is gone
+ABSENT: Final = 0x22  # not acquired
+
+_TERMINAL: Final = re.compile(rb"[\x00-\x03]+")
+_RENEWALS: Final = re.compile(rb"\x04+")
+
+
+def _translation(change: Callable[[int], int]) -> bytes:
+    return bytes(change(state) for state in range(256))
+
+
+_TAKEN: Final = _translation(lambda state: state | IN_FLIGHT if state <= REJECT else state)
+_RENEWAL_TAKEN: Final = _translation(lambda state: RENEWING if state == RENEW else state)
+_HELD_AGAIN: Final = _translation(lambda state: HELD if state == RENEWING else state)
+_GONE: Final = _translation(lambda state: LOST if state <= RENEWING else state)
+_GAPS_HELD: Final = _translation(lambda state: HELD if state == GAP else state)
+_WORDS: Final = {ACCEPT: "accepted", RELEASE: "released", REJECT: "rejected"}
+
+
+class AcquisitionOwner(OutcomeOwner, Protocol):
+    """The connection to the leader that acquired the records."""
+
+    def on_marked(self, acquisition: Acquisition) -> None:
+        """The first terminal mark or renewal since the last were taken: send it soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive offsets of one acquisition that are acknowledged together.
+
+    Attributes:
+        outcome: Of the marks; None if all are gaps.
+        types: The type of each offset, as on the wire.
+    """
+
+    acquisition: Acquisition
+    outcome: Outcome | None
+    first: int
+    last: int
+    types: bytes
+
+    @property
+    def marks(self) -> int:
+        """The number of records, without the gaps."""
+        return len(self.types) - self.types.count(GAP)
+
+    def split(self, size: int) -> tuple[Run, Run]:
+        """Cut off the first `size` offsets."""
+        at = self.first + size
+        left = Run(self.acquisition, self.outcome, self.first, at - 1, self.types[:size])
+        return left, Run(self.acquisition, self.outcome, at, self.last, self.types[size:])
+
+    def __len__(self) -> int:
+        return self.last + 1 - self.first
+
+
+class Acquisition:
+    """What one response acquired of one partition.
+
+    Args:
+        owner: Sends the acknowledgements.
+        topic_partition: The partition.
+        partition_id: The same by the id of its topic.
+        first: The first acquired offset.
+        last: The last acquired offset; not every offset between need be acquired.
+        deadline: Loop time when the locks may end, at the earliest.
+        latest: Loop time when the locks have ended, unless they are renewed.
+
+    Attributes:
+        lost: The error of further marks once all locks are gone.
+        refusal: Why the application may not acknowledge (the implicit mode), or None.
+    """
+
+    __slots__ = (
+        "_outcome",
+        "_owner",
+        "_renewal",
+        "_renewed",
+        "base",
+        "deadline",
+        "latest",
+        "lost",
+        "partition_id",
+        "refusal",
+        "states",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        owner: AcquisitionOwner,
+        topic_partition: TopicPartition,
+        partition_id: PartitionId,
+        first: int,
+        last: int,
+        deadline: float,
+        latest: float,
+    ) -> None:
+        self._owner = owner
+        self._outcome: Outcome | None = None  # of the terminal marks to be taken
+        self._renewal: Outcome | None = None  # of the renewals to be taken
+        self._renewed: dict[int, float] = {}  # deadlines that differ, by offset
+        self.topic_partition = topic_partition
+        self.partition_id = partition_id
+        self.base = first
+        self.states = bytearray([ABSENT]) * (last + 1 - first)
+        self.deadline = deadline
+        self.latest = latest
+        self.lost: InvalidRecordStateError | None = None
+        self.refusal: str | None = None
+
+    # acquiring
+
+    def acquire(self, first: int, last: int) -> None:
+        """The broker acquired these offsets; each is a gap until `hold`."""
+        start, stop = first - self.base, last + 1 - self.base
+        self.states[start:stop] = bytes(stop - start)
+
+    def hold(self, offset: int) -> bool:
+        """There is a record at an offset. Returns True if the offset was acquired."""
+        index = offset - self.base
+        if not 0 <= index < len(self.states) or self.states[index] != GAP:
+            return False
+        self.states[index] = HELD
+        return True
+
+    def hold_gaps(self, first: int, last: int) -> int:
+        """There are records at the gaps of a range after all; returns their number."""
+        start, stop = max(first - self.base, 0), min(last + 1 - self.base, len(self.states))
+        if start >= stop:
+            return 0
+        count = self.states.count(GAP, start, stop)
+        self.states[start:stop] = self.states[start:stop].translate(_GAPS_HELD)
+        return count
+
+    @property
+    def has_gaps(self) -> bool:
+        """True if gaps are to be acknowledged."""
+        return GAP in self.states
+
+    # marking
+
+    def mark(self, offset: int, kind: int) -> Acknowledgement:
+        """Acknowledge a record with a terminal type.
+
+        Raises:
+            IllegalStateError: The record was acknowledged before, or the mode is implicit.
+        """
+        index = offset - self.base
+        if self.states[index] != HELD or self.refusal is not None:
+            refused = self._refused(offset, self.states[index])
+            if refused is not None:
+                return refused
+        self.states[index] = kind
+        outcome = self._outcome
+        if outcome is None:
+            outcome = self._open_outcome()
+        outcome.pending += 1
+        return Acknowledgement(outcome, offset)
+
+    def renew(self, offset: int) -> Acknowledgement:
+        """Restart the time of a record's lock.
+
+        Raises:
+            IllegalStateError: The record was acknowledged before, or the mode is implicit.
+        """
+        index = offset - self.base
+        state = self.states[index]
+        if state != HELD or self.refusal is not None:
+            # A renewal in flight may be older than the application's wish.
+            if state == RENEW and self._renewal is not None and self.refusal is None:
+                return Acknowledgement(self._renewal, offset)
+            refused = self._refused(offset, state)
+            if refused is not None:
+                return refused
+        self.states[index] = RENEW
+        if self._renewal is None:
+            self._renewal = Outcome(self._owner, self.topic_partition)
+            self._owner.on_marked(self)
+        self._renewal.pending += 1
+        return Acknowledgement(self._renewal, offset)
+
+    def mark_undecided(self, first: int, last: int, kind: int) -> int:
+        """Mark all undecided records of a range, without acknowledgement objects.
+
+        Returns:
+            The number of marked records.
+        """
+        count = 0
+        for index in range(max(first - self.base, 0), min(last + 1 - self.base, len(self.states))):
+            state = self.states[index]
+            if HELD <= state <= RENEWING or state == RENEW:
+                if state == RENEW:
+                    self._withdraw_renewal(self.base + index)
+                self.states[index] = kind
+                count += 1
+        if count:
+            outcome = self._outcome or self._open_outcome()
+            outcome.pending += count
+        return count
+
+    def _open_outcome(self) -> Outcome:
+        outcome = self._outcome = Outcome(self._owner, self.topic_partition)
+        self._owner.on_marked(self)
+        return outcome
+
+    def _refused(self, offset: int, state: int) -> Acknowledgement | None:
+        """Refuse a mark, or return None if the record may be marked nevertheless."""
+        if self.refusal is not None:
+            raise IllegalStateError(self.refusal)
+        topic, partition = self.topic_partition
+        if state == RENEW:
+            self._withdraw_renewal(offset)
+            return None
+        if state == RENEWING:
+            return None
+        if state == LOST:
+            outcome = Outcome(self._owner, self.topic_partition)
+            outcome.pending = 1
+            outcome.fail(offset, offset, self.lost or expired(self.topic_partition), 1)
+            return Acknowledgement(outcome, offset)
+        word = _WORDS.get(state & 0x0F) if state < DONE else None
+        how = f"already {word}" if word else "already acknowledged"
+        raise IllegalStateError(f"offset {offset} of {topic}-{partition} was {how}")
+
+    def _withdraw_renewal(self, offset: int) -> None:
+        """A terminal mark replaces a renewal that was not sent."""
+        renewal = self._renewal
+        if renewal is not None:
+            if renewal.pending == 1:
+                self._renewal = None
+            renewal.renewed(offset, offset, self.deadline_of(offset), 1)
+
+    # sending
+
+    def take(self) -> list[Run]:
+        """Take the terminal marks and gaps to be sent."""
+        outcome, self._outcome = self._outcome, None
+        runs = self._runs(_TERMINAL, outcome)
+        self.states = self.states.translate(_TAKEN)
+        return runs
+
+    def take_renewals(self) -> list[Run]:
+        """Take the renewals to be sent."""
+        outcome, self._renewal = self._renewal, None
+        runs = self._runs(_RENEWALS, outcome)
+        self.states = self.states.translate(_RENEWAL_TAKEN)
+        return runs
+
+    @property
+    def renewals_waiting(self) -> bool:
+        """True if renewals are to be sent."""
+        return self._renewal is not None
+
+    @property
+    def terminal_waiting(self) -> bool:
+        """True if terminal marks or gaps are to be sent."""
+        return self._outcome is not None or GAP in self.states
+
+    @property
+    def awaited(self) -> bool:
+        """True if a task awaits a mark that is not taken."""
+        outcome, renewal = self._outcome, self._renewal
+        return (outcome is not None and outcome.awaited) or (
+            renewal is not None and renewal.awaited
+        )
+
+    def _runs(self, kind: re.Pattern[bytes], outcome: Outcome | None) -> list[Run]:
+        base = self.base
+        return [
+            Run(self, outcome, base + found.start(), base + found.end() - 1, found.group())
+            for found in kind.finditer(self.states)
+        ]
+
+    # results
+
+    def on_acknowledged(self, run: Run) -> None:
+        """The broker has the terminal acknowledgements of a run."""
+        self._end(run, DONE)
+        if run.outcome is not None:
+            run.outcome.settle(run.marks)
+
+    def on_failed(self, run: Run, error: BaseException) -> None:
+        """The terminal acknowledgements of a run failed for good."""
+        self._end(run, LOST)
+        if run.outcome is not None:
+            run.outcome.fail(run.first, run.last, error, run.marks)
+
+    def _end(self, run: Run, state: int) -> None:
+        self.states[run.first - self.base : run.last + 1 - self.base] = bytes([state]) * len(run)
+
+    def on_renewed(self, run: Run, deadline: float, latest: float) -> None:
+        """The broker restarted the time of these locks."""
+        start, stop = run.first - self.base, run.last + 1 - self.base
+        self.states[start:stop] = self.states[start:stop].translate(_HELD_AGAIN)
+        self._renewed.update(dict.fromkeys(range(run.first, run.last + 1), deadline))
+        self.latest = max(self.latest, latest)
+        if run.outcome is not None:
+            run.outcome.renewed(run.first, run.last, deadline, len(run))
+
+    def on_renewal_failed(self, run: Run, error: BaseException, *, gone: bool) -> None:
+        """These renewals failed.
+
+        Args:
+            gone: True if the locks are gone, too.
+        """
+        for index in range(run.first - self.base, run.last + 1 - self.base):
+            if self.states[index] == RENEWING:
+                self.states[index] = LOST if gone else HELD
+        if run.outcome is not None:
+            run.outcome.fail(run.first, run.last, error, len(run))
+
+    def lose(self, first: int, last: int, error: InvalidRecordStateError) -> int:
+        """The locks of a range are gone. Marks that were not taken fail; those that were taken are
+        settled by their request.
+
+        Returns:
+            The number of undecided records.
+        """
+        start, stop = max(first - self.base, 0), min(last + 1 - self.base, len(self.states))
+        if start >= stop:
+            return 0
+        undecided = 0
+        for index in range(start, stop):
+            state = self.states[index]
+            outcome = None
+            if ACCEPT <= state <= REJECT:
+                outcome = self._outcome
+            elif state == RENEW:
+                outcome = self._renewal
+            if RENEW <= state <= RENEWING:
+                undecided += 1
+            if outcome is not None:
+                offset = self.base + index
+                outcome.fail(offset, offset, error, 1)
+        self.states[start:stop] = self.states[start:stop].translate(_GONE)
+        if self._outcome is not None and self._outcome.done:
+            self._outcome = None
+        if self._renewal is not None and self._renewal.done:
+            self._renewal = None
+        if start == 0 and stop == len(self.states):
+            self.lost = error
+        return undecided
+
+    @property
+    def last(self) -> int:
+        """The last offset."""
+        return self.base + len(self.states) - 1
+
+    @property
+    def open(self) -> bool:
+        """True while an offset waits for a decision or a result."""
+        return bool(self.states.translate(None, b"\x20\x21\x22"))
+
+    def covers(self, offset: int) -> bool:
+        """True if the offset was acquired here, and its lock is not known to be gone."""
+        index = offset - self.base
+        return 0 <= index < len(self.states) and self.states[index] < DONE
+
+    def deadline_of(self, offset: int) -> float:
+        """Loop time when a record's lock may end; 0.0 if it is gone."""
+        if self.states[offset - self.base] == LOST:
+            return 0.0
+        return self._renewed.get(offset, self.deadline) if self._renewed else self.deadline
+
+
+def expired(topic_partition: TopicPartition) -> InvalidRecordStateError:
+    """The error of an acknowledgement after the time of its lock."""
+    topic, partition = topic_partition
+    return InvalidRecordStateError(
+        f"{topic}-{partition}: the record's lock has expired; acknowledge earlier, renew() the "
+        "lock, or raise the group's share.record.lock.duration.ms"
+    )

@@ -1,0 +1,128 @@
+"""Acquired records on their way to the application, and the reads that wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+
+from aiokafka_lite.share.acquired_records import Item
+from aiokafka_lite.share.share_record import ShareRecord
+
+__all__ = ["ShareBuffer"]
+
+Record = ShareRecord[Any, Any]
+
+
+class ShareBuffer:
+    """Acquired records that were not delivered yet.
+
+    Args:
+        loop: The consumer's event loop.
+        on_expired: Called with the number of records whose locks ended before their delivery.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_expired: Callable[[int], None]) -> None:
+        self._loop = loop
+        self._on_expired = on_expired
+        self._items: deque[Item] = deque()
+        self._waiters: dict[asyncio.Future[None], int] = {}  # with their limits
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, items: Sequence[Item]) -> None:
+        """Records were acquired: reads may continue."""
+        self._items.extend(items)
+        self.wake()
+
+    def take(self) -> Record | None:
+        """Return the next record whose lock exists, or None.
+
+        Raises:
+            Exception: The next record could not be decoded.
+        """
+        items = self._items
+        expired = 0
+        now = self._loop.time()
+        record: Record | None = None
+        while items:
+            item = items.popleft()
+            if isinstance(item, BaseException):
+                if expired:
+                    self._on_expired(expired)
+                raise item
+            if item.lock_deadline > now:
+                record = item
+                break
+            expired += 1
+        if expired:
+            self._on_expired(expired)
+        return record
+
+    def take_many(self, limit: int) -> list[Record]:
+        """Return the next records, at most `limit` of them.
+
+        Raises:
+            Exception: The next record could not be decoded.
+        """
+        records: list[Record] = []
+        items = self._items
+        while len(records) < limit and items:
+            if records and isinstance(items[0], BaseException):
+                break
+            record = self.take()
+            if record is not None:
+                records.append(record)
+        return records
+
+    def take_others(self, topics: Container[str]) -> list[Record]:
+        """Remove and return the records of all other topics."""
+        others = [
+            item
+            for item in self._items
+            if not isinstance(item, BaseException) and item.topic not in topics
+        ]
+        if others:
+            gone = {id(item) for item in others}
+            self._items = deque(item for item in self._items if id(item) not in gone)
+        return others
+
+    # waiting
+
+    @property
+    def limits(self) -> list[int]:
+        """How many records each waiting read could take."""
+        return list(self._waiters.values())
+
+    async def wait(self, limit: int, deadline: float | None, on_wait: Callable[[], None]) -> bool:
+        """Wait for a change.
+
+        Args:
+            limit: Records that the read can take.
+            deadline: In loop time; None for no limit.
+            on_wait: Called once the read waits.
+
+        Returns:
+            False if the deadline passed.
+
+        Cancellation: safe; no record is lost.
+        """
+        waiter = self._loop.create_future()
+        self._waiters[waiter] = limit
+        try:
+            on_wait()
+            async with asyncio.timeout_at(deadline):
+                await waiter
+        except TimeoutError:
+            return False
+        finally:
+            self._waiters.pop(waiter, None)
+        return True
+
+    def wake(self) -> None:
+        """Let the waiting reads look again."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)

@@ -1,0 +1,587 @@
+"""AIOKafkaShareConsumer, the public class: it checks arguments and documents the API.
+
+The work is done in `share_core`. Only the application refers to an `AIOKafkaShareConsumer`. One
+that is dropped without `stop` warns, and its tasks and connections end.
+"""
+
+from __future__ import annotations
+
+import ssl
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from inspect import signature
+from types import TracebackType
+from typing import Any, Never, Self, overload
+
+from aiokafka_lite import _arguments, _fork
+from aiokafka_lite._arguments import (
+    INT32,
+    INT64,
+    as_partition,
+    flag,
+    is_int,
+    milliseconds,
+    topic_names,
+    whole,
+)
+from aiokafka_lite._version import __version__
+from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.cluster.bootstrap import parse_bootstrap
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
+from aiokafka_lite.net.connection_arguments import connection_options
+from aiokafka_lite.share.acknowledge_type import AcknowledgeType
+from aiokafka_lite.share.acknowledgement import Acknowledgement
+from aiokafka_lite.share.acquired_records import Deserializer
+from aiokafka_lite.share.share_core import GIVE_UP_WITHIN, ShareCore, mark
+from aiokafka_lite.share.share_options import refuse_options, share_options
+from aiokafka_lite.share.share_record import ShareRecord, ShareRecords
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["AIOKafkaShareConsumer"]
+
+Record = ShareRecord[Any, Any]
+
+
+class AIOKafkaShareConsumer:
+    """Reads records as a member of a share group, which uses topics as queues (KIP-932).
+
+        async with AIOKafkaShareConsumer("jobs", group_id="workers") as consumer:
+            async for record in consumer:
+                await process(record)
+                record.accept()
+
+    The group delivers each record to one member at a time, locks it for that member, and delivers
+    it again unless the member accepts or rejects it before the lock's time is over. So a record
+    may be processed more than once, and there may be more members than partitions. Requires
+    Kafka 4.1 or newer (generally available from 4.2 on).
+
+    The group decides about its settings, such as the lock's time, the limit of deliveries, and
+    where a new group starts: `share.auto.offset.reset` is "latest" by default. Change them with
+    `AIOKafkaAdminClient.incremental_alter_configs`.
+
+    Args:
+        *topics: Topics to subscribe to. Alternatively, call `subscribe` later.
+        bootstrap_servers: "host[:port]", several of them separated by commas, or a list. The first
+            broker that answers returns the addresses of the others.
+        client_id: Name of this client in the brokers' logs and quotas.
+        group_id: Name of the share group. A group of another type cannot have the same name.
+        max_poll_records: Records to acquire at once. `getmany` can ask for fewer.
+        acquire_mode: "record_limit": a read acquires at most the records that it can take, so that
+            locks and deliveries begin when the work can (KIP-1206). "batch_optimized": brokers
+            may acquire whole batches, and each leader is asked for `max_poll_records`.
+        acknowledgement_mode: "explicit": the application acknowledges each record. "implicit", as
+            in Java: each read, and `flush`, accepts all records that were delivered before; `stop`
+            releases those of the last read.
+        on_undecodable: What becomes of a record whose deserializer raises, or whose batch is
+            corrupt: "reject" or "release" it with a log line, or "raise" the error from the read.
+            Then the application acknowledges the record by topic, partition and offset; see
+            `UndeserializedRecord`.
+        key_deserializer: Called with each key (bytes or None); its result becomes the record's key.
+        value_deserializer: Likewise for values.
+        check_crcs: Check the CRC of each batch.
+        client_rack: The rack of this client, for the broker's assignor.
+        fetch_max_wait_ms: How long a broker may wait for `fetch_min_bytes` of new records.
+        fetch_min_bytes: Bytes that end a broker's wait.
+        fetch_max_bytes: Maximum bytes of one response. A single larger batch is still delivered.
+        max_poll_interval_ms: After this long without a read, the consumer leaves the group until
+            the next read. Its records may still be acknowledged.
+        request_timeout_ms: Deadline of each request, and of each call that sends requests.
+        default_api_timeout_ms: Deadline of each call that sends requests; `request_timeout_ms` by
+            default.
+        retry_backoff_ms: First pause after a failure; later ones grow up to
+            `retry_backoff_max_ms`.
+        retry_backoff_max_ms: Upper limit of the pauses between attempts.
+        metadata_max_age_ms: How often to refresh the metadata even if nothing seems to have
+            changed.
+        allow_auto_create_topics: Allow a subscription to create a topic, on brokers that create
+            topics automatically.
+        security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
+        ssl_context: The TLS configuration; required with "SSL" and "SASL_SSL".
+        sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
+            "SCRAM-SHA-512" or "OAUTHBEARER".
+        sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
+        sasl_oauth_token_provider: For OAUTHBEARER; called for each connection and
+            re-authentication.
+        sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI.
+        connections_max_idle_ms: Idle connections are closed after this time; None for never.
+        reconnect_backoff_ms, reconnect_backoff_max_ms: Pauses between attempts to connect to a
+            broker.
+        socket_connection_setup_timeout_ms: How long a connection to one address may take, TLS
+            handshake included.
+        send_buffer_bytes, receive_buffer_bytes: Sizes of the socket buffers; -1 for the operating
+            system's default.
+        bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
+            broker. By default each address is tried once, and a failure is raised at once.
+
+    Raises:
+        TypeError: An argument is unknown (the message suggests the nearest name) or has the wrong
+            type.
+        ValueError: A value is invalid, or the option is one that a share group cannot have.
+    """
+
+    _enter_failed = False  # the last `async with` failed to start
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Sequence[str] = "localhost",
+        client_id: str = f"aiokafka-lite-{__version__}",
+        group_id: str | None = None,
+        max_poll_records: int = 500,
+        acquire_mode: str = "record_limit",
+        acknowledgement_mode: str = "explicit",
+        on_undecodable: str = "reject",
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        check_crcs: bool = True,
+        client_rack: str | None = None,
+        fetch_max_wait_ms: int = 500,
+        fetch_min_bytes: int = 1,
+        fetch_max_bytes: int = 52428800,
+        max_poll_interval_ms: int = 300000,
+        request_timeout_ms: int = 40000,
+        default_api_timeout_ms: int | None = None,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1000,
+        metadata_max_age_ms: int = 300000,
+        allow_auto_create_topics: bool = True,
+        security_protocol: str = "PLAINTEXT",
+        ssl_context: ssl.SSLContext | None = None,
+        sasl_mechanism: str = "PLAIN",
+        sasl_plain_username: str | None = None,
+        sasl_plain_password: str | None = None,
+        sasl_oauth_token_provider: AbstractTokenProvider | None = None,
+        sasl_kerberos_service_name: str = "kafka",
+        sasl_kerberos_domain_name: str | None = None,
+        connections_max_idle_ms: int | None = 540000,
+        reconnect_backoff_ms: int = 50,
+        reconnect_backoff_max_ms: int = 1000,
+        socket_connection_setup_timeout_ms: int = 10000,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
+        bootstrap_timeout_ms: float | None = None,
+        **unknown: Never,
+    ) -> None:
+        self._closed = True  # nothing to warn about until construction is complete
+        face = AIOKafkaShareConsumer.__name__
+        refuse_options(unknown, signature(AIOKafkaShareConsumer).parameters, face)
+        loop = _arguments.running_loop(face)
+        for topic in topics:
+            if not isinstance(topic, str):
+                raise TypeError(
+                    f"{face} takes each topic as a separate argument, "
+                    f'{face}("a", "b") or {face}(*topics), not {topic!r}'
+                )
+        options = share_options(
+            client_id=client_id,
+            group_id=group_id,
+            max_poll_records=max_poll_records,
+            acquire_mode=acquire_mode,
+            acknowledgement_mode=acknowledgement_mode,
+            on_undecodable=on_undecodable,
+            key_deserializer=key_deserializer,
+            value_deserializer=value_deserializer,
+            check_crcs=check_crcs,
+            client_rack=client_rack,
+            fetch_max_wait_ms=fetch_max_wait_ms,
+            fetch_min_bytes=fetch_min_bytes,
+            fetch_max_bytes=fetch_max_bytes,
+            max_poll_interval_ms=max_poll_interval_ms,
+            request_timeout_ms=request_timeout_ms,
+            default_api_timeout_ms=default_api_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+        )
+        max_age = milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64)
+        connections = connection_options(
+            client_id=client_id,
+            request_timeout=options.request_timeout,
+            connections_max_idle_ms=connections_max_idle_ms,
+            security_protocol=security_protocol,
+            ssl_context=ssl_context,
+            sasl_mechanism=sasl_mechanism,
+            sasl_plain_username=sasl_plain_username,
+            sasl_plain_password=sasl_plain_password,
+            sasl_kerberos_service_name=sasl_kerberos_service_name,
+            sasl_kerberos_domain_name=sasl_kerberos_domain_name,
+            sasl_oauth_token_provider=sasl_oauth_token_provider,
+            max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
+            reconnect_backoff_ms=reconnect_backoff_ms,
+            reconnect_backoff_max_ms=reconnect_backoff_max_ms,
+            socket_connection_setup_timeout_ms=socket_connection_setup_timeout_ms,
+            send_buffer_bytes=send_buffer_bytes,
+            receive_buffer_bytes=receive_buffer_bytes,
+        )
+        auto_create = flag("allow_auto_create_topics", allow_auto_create_topics)
+        self._bootstrap_timeout = (
+            None
+            if bootstrap_timeout_ms is None
+            else milliseconds("bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64)
+        )
+        addresses = parse_bootstrap(bootstrap_servers)
+        subscribed = topic_names(topics)
+
+        def make_core(topics: frozenset[str]) -> ShareCore:
+            cluster = Cluster(
+                addresses,
+                connections,
+                metadata_max_age=max_age,
+                retry_backoff=retry_backoff_ms / 1000,
+                retry_backoff_max=retry_backoff_max_ms / 1000,
+                allow_auto_create_topics=auto_create,
+            )
+            core = ShareCore(cluster, options, loop)
+            core.topics = topics
+            return core
+
+        self._make_core = make_core
+        self._core = make_core(subscribed)
+        self._source_traceback = (
+            traceback.extract_stack(sys._getframe(1)) if loop.get_debug() else None
+        )
+        self._closed = False
+        _fork.watch(self)
+
+    def _on_forked(self) -> None:
+        """This process is a forked child (see `_fork`)."""
+        self._core.on_forked(_fork.forked_error("share consumer"))
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if self._closed or self._core.refusal is not None:
+            return
+        core = self._core
+        if self._enter_failed:
+            core.abort()  # the core was not started: nothing is open
+            return
+        _warn(f"Unclosed AIOKafkaShareConsumer {self!r}", ResourceWarning, source=self)
+        if core.loop.is_closed():
+            return
+        # The garbage collector may run in any thread.
+        core.loop.call_soon_threadsafe(core.abort)
+        context: dict[str, object] = {
+            "consumer": self,
+            "message": "Unclosed AIOKafkaShareConsumer",
+        }
+        if self._source_traceback is not None:
+            context["source_traceback"] = self._source_traceback
+        core.loop.call_exception_handler(context)
+
+    # --- lifecycle
+
+    async def start(self) -> None:
+        """Connect to the cluster, wait until the topics exist, and join the group.
+
+        With a subscription, `start` waits until the coordinator has assigned partitions, for a few
+        seconds at most if there is none for this member. Nothing is acquired before the first read.
+
+        Raises:
+            KafkaConnectionError: No bootstrap address answered (within `bootstrap_timeout_ms`, if
+                set).
+            GroupAuthorizationFailedError, TopicAuthorizationFailedError: The client lacks rights.
+            UnsupportedVersionError: The brokers have no share groups.
+            KafkaTimeoutError: No group coordinator was available within `request_timeout_ms`.
+            UnknownTopicOrPartitionError: A topic did not exist within `request_timeout_ms`.
+            IllegalStateError: The consumer was already started or stopped, or belongs to another
+                event loop.
+            ConsumerStoppedError: `stop` was called meanwhile.
+
+        After a failure `start` can be called again.
+
+        Cancellation: closes what was opened; `start` can be called again.
+        """
+        core = self._core
+        core.check_home()
+        if self._closed:
+            raise IllegalStateError("The consumer was stopped")
+        if core.closed:
+            raise IllegalStateError("This consumer has failed: create a new one")
+        if core.starting:
+            raise IllegalStateError("The consumer was already started")
+        self._enter_failed = False
+        wait = self._bootstrap_timeout
+        try:
+            await core.start(None if wait is None else core.loop.time() + wait)
+        except BaseException:
+            await self._renew(core)
+            raise
+
+    async def _renew(self, core: ShareCore) -> None:
+        """Replace a core whose start failed after it had connected, unless `stop` was called."""
+        if core.closed and not self._closed:
+            self._core = self._make_core(core.topics)
+            await core.finish(core.loop.time() + GIVE_UP_WITHIN)
+
+    async def stop(self) -> None:
+        """Send all acknowledgements, release the other records, leave the group, and close all
+        connections. Idempotent; works after a failed `start`.
+
+        Pending `getone` calls raise ConsumerStoppedError, pending `getmany` calls return no
+        records, and `async for` ends. Returns within about five seconds, even if brokers do not
+        answer.
+
+        Raises:
+            IllegalStateError: Called in another event loop than the consumer's; nothing was
+                stopped.
+
+        Cancellation: the connections are closed nevertheless.
+        """
+        if self._core.refusal is not None:
+            return  # a forked child has nothing to stop
+        if not self._core.closed:
+            self._core.check_home()
+        self._closed = True
+        await self._core.stop()
+
+    async def __aenter__(self) -> Self:
+        self._core.check_home()
+        try:
+            await self.start()
+        except BaseException:
+            # Nothing is open. The consumer may be entered again, or dropped without `stop`.
+            self._enter_failed = not self._core.starting
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # --- subscription
+
+    def subscribe(self, topics: Sequence[str] | set[str], pattern: object = None) -> None:
+        """Subscribe to topics, replacing the previous subscription.
+
+        Records of other topics that no read has returned yet are released; those that were
+        delivered may still be acknowledged.
+
+        Args:
+            topics: Topic names.
+            pattern: Not supported by share groups.
+
+        Raises:
+            TypeError: `topics` is not a sequence or set of names.
+            ValueError: `topics` is empty; call `unsubscribe` instead.
+            InvalidTopicError: A request cannot carry a topic name. Reads raise it later for a
+                name that the broker rejects.
+            IllegalOperation: A pattern was passed.
+            ConsumerStoppedError: The consumer was stopped before the call.
+        """
+        if pattern is not None:
+            raise IllegalOperation("share groups do not subscribe by pattern: pass topic names")
+        self._check_open()
+        names = topic_names(topics)
+        if not names:
+            raise ValueError("`topics` should not be empty: call unsubscribe() instead")
+        self._core.subscribe(names)
+
+    def subscription(self) -> frozenset[str]:
+        """Return the topics that are subscribed to. Safe in any thread."""
+        return self._core.topics
+
+    def unsubscribe(self) -> None:
+        """Stop reading and leave the group in the background. Records that were delivered may
+        still be acknowledged; the others are released. `subscribe` may follow.
+
+        Raises:
+            ConsumerStoppedError: The consumer was stopped before the call.
+        """
+        self._check_open()
+        self._core.subscribe(frozenset())
+
+    # --- reading
+
+    async def getone(self) -> Record:
+        """Return the next record, waiting for it if necessary.
+
+        If none is buffered, up to `max_poll_records` are acquired at once, for further reads.
+
+        Raises:
+            ConsumerStoppedError: The consumer was stopped, before the call or while it waited.
+            IllegalStateError: The consumer is not started, or belongs to another event loop.
+            TopicAuthorizationFailedError, GroupAuthorizationFailedError: The client lacks rights.
+            Exception: The next record could not be decoded, with `on_undecodable="raise"`.
+
+        Cancellation: safe; no record is lost.
+        """
+        return await self._core.next_record()
+
+    async def getmany(
+        self, *, timeout_ms: float = 0, max_records: int | None = None
+    ) -> ShareRecords:
+        """Return records: those that are buffered, or the first to arrive.
+
+        Args:
+            timeout_ms: How long to wait if nothing is buffered.
+            max_records: Maximum records, and with `acquire_mode="record_limit"` also the maximum
+                to acquire, less what is buffered; `max_poll_records` by default.
+
+        Returns:
+            A sequence of records whose `accept`, `release`, `reject` and `renew` acknowledge all of
+            them; empty if none arrived in time, or if the consumer was stopped meanwhile.
+
+        Raises:
+            ConsumerStoppedError: The consumer was stopped before the call.
+            ValueError: `max_records` is not a positive integer.
+            KafkaError: As for `getone`.
+
+        Cancellation: safe; no record is lost.
+        """
+        if self._closed:
+            raise ConsumerStoppedError()
+        timeout = milliseconds("timeout_ms", timeout_ms, least=-INT64, most=INT64)
+        if max_records is not None and not (is_int(max_records) and max_records >= 1):
+            raise ValueError("`max_records` must be a positive Integer")
+        try:
+            deadline = self._core.loop.time() + timeout
+            return ShareRecords(await self._core.next_records(max_records, deadline))
+        except ConsumerStoppedError:
+            return ShareRecords()
+
+    def __aiter__(self) -> Self:
+        """Iterate over all future records; the iteration ends when the consumer is stopped.
+
+        Several tasks may iterate at once: each record goes to one of them.
+
+        Raises:
+            ConsumerStoppedError: The consumer was stopped before the call.
+        """
+        self._check_open()
+        return self
+
+    async def __anext__(self) -> Record:
+        try:
+            return await self._core.next_record()
+        except ConsumerStoppedError:
+            raise StopAsyncIteration from None
+
+    # --- acknowledging
+
+    @overload
+    def acknowledge(
+        self, record: Record, type: AcknowledgeType = AcknowledgeType.ACCEPT, /
+    ) -> Acknowledgement: ...
+
+    @overload
+    def acknowledge(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        type: AcknowledgeType = AcknowledgeType.ACCEPT,
+        /,
+    ) -> Acknowledgement: ...
+
+    def acknowledge(self, *arguments: Any) -> Acknowledgement:
+        """Acknowledge a record: `acknowledge(record, type)`, or
+        `acknowledge(topic, partition, offset, type)` for one that could not be decoded.
+
+        Equivalent to `accept`, `release`, `reject` or `renew` of the record; `type` is ACCEPT by
+        default.
+
+        Raises:
+            IllegalStateError: The record was acknowledged before, is not locked for this consumer,
+                or the mode is implicit.
+            TypeError: An argument has the wrong type.
+        """
+        if arguments and isinstance(arguments[0], ShareRecord) and len(arguments) <= 2:
+            record = arguments[0]
+            kind = _type(arguments[1] if len(arguments) == 2 else AcknowledgeType.ACCEPT)
+            return mark(record._acquisition, record.offset, kind)
+        if len(arguments) not in (3, 4):
+            raise TypeError(
+                "acknowledge() takes (record[, type]) or (topic, partition, offset[, type]), not "
+                f"{arguments!r}"
+            )
+        tp = TopicPartition(*as_partition(tuple(arguments[:2])))
+        offset = whole("offset", arguments[2])
+        kind = _type(arguments[3] if len(arguments) == 4 else AcknowledgeType.ACCEPT)
+        return self._core.acknowledge(tp, offset, kind)
+
+    async def flush(self) -> None:
+        """Send all acknowledgements now, and wait until each has a result. With
+        `acknowledgement_mode="implicit"`, first accept all delivered records.
+
+        Failures are raised by the acknowledgements themselves, or logged.
+
+        Raises:
+            ConsumerStoppedError: The consumer was stopped before the call.
+
+        Cancellation: stops the wait, never the acknowledgements.
+        """
+        await self._core.flush()
+
+    # --- information
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return a new set of the assigned partitions; other members may have them, too."""
+        self._core.check_home()
+        return set(self._core.assignment)
+
+    @property
+    def acquisition_lock_timeout_ms(self) -> float | None:
+        """How long the brokers lock records, in milliseconds, as they last reported it; None before
+        the first fetch. The group's `share.record.lock.duration.ms` sets it."""
+        timeout = self._core.lock_timeout
+        return None if timeout is None else 1000 * timeout
+
+    def metrics(self) -> dict[str, float | None]:
+        """Return the metrics under Kafka's names; rates and averages cover the last 30 to 60
+        seconds. A value that was not measured yet is None. Safe to call at any time."""
+        core = self._core
+        return core.metrics.snapshot(
+            core.loop.time(),
+            partitions=len(core.assignment),
+            buffered=len(core.buffer),
+            group=core.group.driver.membership.counters,
+        )
+
+    # --- what a share group cannot do
+
+    def seek(self, *arguments: object, **keywords: object) -> Never:
+        """Share groups have no positions.
+
+        Raises:
+            IllegalOperation: Always.
+        """
+        raise IllegalOperation(
+            "a share group has no positions to seek to: alter the group's offsets with "
+            "AIOKafkaAdminClient.alter_share_group_offsets"
+        )
+
+    def assign(self, *arguments: object, **keywords: object) -> Never:
+        """The group's coordinator assigns partitions.
+
+        Raises:
+            IllegalOperation: Always.
+        """
+        raise IllegalOperation(
+            "the coordinator of a share group assigns its partitions: call subscribe()"
+        )
+
+    async def commit(self, *arguments: object, **keywords: object) -> Never:
+        """Share groups have no committed offsets.
+
+        Raises:
+            IllegalOperation: Always.
+        """
+        raise IllegalOperation(
+            "a share group commits no offsets: acknowledge records, and call flush() to wait"
+        )
+
+    def _check_open(self) -> None:
+        self._core.check_home()
+        if self._closed or self._core.stopping:
+            raise ConsumerStoppedError()
+
+
+def _type(value: object) -> AcknowledgeType:
+    if isinstance(value, AcknowledgeType):
+        return value
+    raise TypeError(f"the type should be an AcknowledgeType, not {value!r}")

@@ -1,0 +1,203 @@
+"""The share consumer as a member of its group: passes the assignment on to the fetches."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection
+from typing import Final
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.errors import ConsumerStoppedError, KafkaError, KafkaTimeoutError
+from aiokafka_lite.group.membership import MembershipOptions
+from aiokafka_lite.group.membership_driver import GroupDriver
+from aiokafka_lite.group.share.share_machine import ShareMembership
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["ShareGroup"]
+
+EMPTY_FOR: Final = 6.0
+"""Seconds that `start` waits for the first partition: there may be none for this member."""
+
+
+class ShareGroup:
+    """One share consumer's membership; a `GroupOwner`.
+
+    Args:
+        cluster: Finds the coordinator.
+        options: The membership's options.
+        on_assignment: Called with all partitions that the member has from now on.
+        on_failure: Called with an error that the next read must raise.
+        on_topics: Called when the set of topics that need metadata may have changed.
+        on_error: Called when a task crashes because of a bug.
+        loop: The event loop of the consumer.
+
+    Attributes:
+        driver: Drives the membership.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: MembershipOptions,
+        *,
+        on_assignment: Callable[[frozenset[TopicPartition]], None],
+        on_failure: Callable[[KafkaError], None],
+        on_topics: Callable[[], None],
+        on_error: Callable[[str, BaseException], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._on_assignment = on_assignment
+        self._on_failure = on_failure
+        self._on_topics = on_topics
+        self._loop = loop
+        self._tasks = TaskOwner(f"share group {options.group_id}", on_error, loop)
+        self.driver = GroupDriver(
+            cluster,
+            ShareMembership(options),
+            self,
+            options=options,
+            tasks=self._tasks,
+            loop=loop,
+        )
+        self._started = False
+        self._assignment: frozenset[TopicPartition] = frozenset()
+        self._assigned = False
+        self._ended = False
+        self._failure: KafkaError | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def member_id(self) -> str:
+        """The id of the member, which it keeps for life."""
+        return self.driver.membership.member_id
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Topics whose metadata the membership needs."""
+        return self.driver.watched_topics if self._started else frozenset()
+
+    # what the consumer does
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Join with these topics, or change the subscription."""
+        self._assigned = False
+        self._failure = None
+        self.driver.subscribe(topics)
+        if not self._started:
+            self._started = True
+            self.driver.start()
+
+    def unsubscribe(self) -> None:
+        """Leave the group in the background."""
+        if self._started:
+            self.driver.membership.leave("the application unsubscribed", self._loop.time())
+            self.driver.wake()
+
+    def poll(self, waiting: bool) -> None:
+        """The application reads.
+
+        Args:
+            waiting: True if a read waits for records, until the next call.
+        """
+        if self._started:
+            self.driver.poll(waiting)
+
+    def retry(self) -> None:
+        """The error was raised: try again."""
+        if self._started:
+            self._failure = None
+            self.driver.retry()
+
+    async def wait_assigned(self) -> None:
+        """Wait for the first assignment; for partitions of it, only for a limited time.
+
+        Raises:
+            KafkaTimeoutError: No coordinator was found within the request timeout.
+            KafkaError: The membership has failed.
+            ConsumerStoppedError: The consumer was stopped meanwhile.
+        """
+        patience = self._options.request_timeout
+        self.driver.poll(waiting=True)
+        while not self._assigned:
+            self._check()
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(patience):
+                    await self._changed.wait()
+            except TimeoutError:
+                group_id = self._options.group_id
+                coordinators = self._cluster.coordinators
+                if coordinators.get(CoordinatorKind.GROUP, group_id) is None:
+                    raise KafkaTimeoutError(
+                        f"No coordinator of group {group_id} was found within {patience:g} s"
+                    ) from None
+        until, pause = self._loop.time() + EMPTY_FOR, 0.1
+        while not self._assignment and (left := until - self._loop.time()) > 0:
+            self._check()
+            self.driver.rejoin("start() waits for partitions")  # a heartbeat, nothing more
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(pause, left)):
+                    await self._changed.wait()
+            pause = min(2 * pause, 1.0)
+
+    def _check(self) -> None:
+        if self._ended:
+            raise ConsumerStoppedError()
+        if self._failure is not None:
+            raise self._failure
+
+    # the end
+
+    async def close(self, deadline: float) -> None:
+        """Leave the group by the deadline (loop time)."""
+        if self._started:
+            await self.driver.close(deadline)
+
+    def abort(self) -> None:
+        """Close at once, without awaiting."""
+        self._ended = True
+        self._changed.set()
+        self.driver.abort()
+        self._tasks.cancel()
+
+    async def end(self, deadline: float) -> None:
+        """Wait for the tasks that `abort` cancelled."""
+        await self._tasks.close(deadline)
+
+    # callbacks of the membership
+
+    async def on_revoke(self, partitions: frozenset[TopicPartition]) -> None:
+        """Fetch no longer from these partitions; their records may still be acknowledged."""
+        self._set(self._assignment - partitions)
+
+    async def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        """Likewise: share sessions outlive a membership."""
+        self._set(self._assignment - partitions)
+
+    async def on_assign(
+        self, added: frozenset[TopicPartition], all: frozenset[TopicPartition]
+    ) -> None:
+        """Fetch from these partitions."""
+        self._assigned = True
+        self._set(frozenset(all))
+
+    def on_fail(self, error: KafkaError) -> None:
+        """The membership has failed."""
+        self._failure = error
+        self._changed.set()
+        self._on_failure(error)
+
+    def on_change(self) -> None:
+        """The membership changed: it may watch other topics."""
+        self._on_topics()
+
+    def _set(self, assignment: frozenset[TopicPartition]) -> None:
+        self._assignment = assignment
+        self._changed.set()
+        self._on_assignment(assignment)
