@@ -734,7 +734,7 @@ class AIOKafkaConsumer:
                 loop or thread than the consumer's.
         """
         self._check_home()
-        return self._core.positions.state(as_partition(partition)).highwater
+        return self._core.positions.state(as_partition(partition)).source.highwater
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """Return the last stable offset, below which every transaction is completed, as the last
@@ -748,7 +748,7 @@ class AIOKafkaConsumer:
                 loop or thread than the consumer's.
         """
         self._check_home()
-        return self._core.positions.state(as_partition(partition)).last_stable_offset
+        return self._core.positions.state(as_partition(partition)).source.last_stable_offset
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
         """Return when the last fetch of the partition was answered (with or without records), in

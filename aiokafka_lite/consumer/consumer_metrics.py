@@ -116,8 +116,8 @@ class ConsumerMetrics:
         leads: list[int] = []
         for state in states:
             assigned += 1
-            if state.chunk is not None:
-                held += state.chunk.count - state.chunk.index
+            if state.fetched.chunk is not None:
+                held += state.fetched.chunk.count - state.fetched.chunk.index
             if not knows_ends(state):
                 continue
             if (lag := _lag(state)) is not None:
@@ -201,9 +201,9 @@ def partition_metrics(
 
 def _lag(state: PartitionState) -> int | None:
     """Records between the position and the end of the readable records in the last fetch."""
-    end = state.highwater
-    if state.last_stable_offset is not None and state.last_stable_offset >= 0:
-        end = state.last_stable_offset
+    end = state.source.highwater
+    if state.source.last_stable_offset is not None and state.source.last_stable_offset >= 0:
+        end = state.source.last_stable_offset
     position = state.position
     return None if end is None or position is None else max(end - position, 0)
 
@@ -211,7 +211,7 @@ def _lag(state: PartitionState) -> int | None:
 def _lead(state: PartitionState) -> int | None:
     """Records between the broker's first record and the position."""
     position = state.position
-    start = state.log_start_offset
+    start = state.source.log_start_offset
     return None if start is None or start < 0 or position is None else max(position - start, 0)
 
 

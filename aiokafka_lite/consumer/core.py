@@ -41,12 +41,8 @@ from aiokafka_lite.consumer.membership.subscription import Subscription
 from aiokafka_lite.consumer.offsets.offset_validation import Validation
 from aiokafka_lite.consumer.offsets.position_resolver import CommittedOffset, PositionResolver
 from aiokafka_lite.consumer.partitions.delivery import Delivery, Record
-from aiokafka_lite.consumer.partitions.positions import (
-    NOWHERE,
-    UNKNOWN_EPOCH,
-    PartitionState,
-    Positions,
-)
+from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE, UNKNOWN_EPOCH
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalStateError,
@@ -492,7 +488,7 @@ class ConsumerCore:
     def _request_lost_leaders(self) -> None:
         """Request metadata again, with increasing backoff, while an assigned partition has no known
         leader: the cluster does not do this for partitions that the metadata lacks."""
-        if all(state.node != NOWHERE for state in self.positions):
+        if all(state.source.node != NOWHERE for state in self.positions):
             self._leaderless = 0
         elif not self._leader_request_due:
             self._leader_request_due = True
@@ -519,7 +515,7 @@ class ConsumerCore:
     def _on_resolved(self, state: PartitionState) -> None:
         self.fetcher.update(state)
         self.validation.consider(state)
-        if state.node == NOWHERE and self.started:
+        if state.source.node == NOWHERE and self.started:
             self._request_lost_leaders()
         if state.error is not None:
             self._waiters.wake()
@@ -553,7 +549,7 @@ class ConsumerCore:
         except KafkaError as error:
             decoded = error
         except Exception:
-            if state.records is records:
+            if state.fetched.records is records:
                 raise
             return  # the set was closed while the thread read it, so any error may occur
         self.buffer.install(state, records, decoded)

@@ -194,7 +194,7 @@ class RangeConsumer(AIOKafkaConsumer):
             state = self._core.positions.state(tp)
             state.until = reading.end
             most = self._core.options.max_partition_fetch_bytes
-            state.fetch_bytes = min(max(LIKELY_RECORD * reading.size, LEAST_FETCH), most)
+            state.source.fetch_bytes = min(max(LIKELY_RECORD * reading.size, LEAST_FETCH), most)
             self._core.seek(state, reading.start)
         else:
             del self._later[tp]
@@ -339,7 +339,7 @@ class RangeConsumer(AIOKafkaConsumer):
     def _is_held_back(self, tp: TopicPartition, position: int) -> bool:
         """Return True if an open transaction hides records: they are not lost, and are delivered or
         skipped when it ends."""
-        highwater = self._core.positions.state(tp).highwater
+        highwater = self._core.positions.state(tp).source.highwater
         return (
             self._core.options.isolation_level is IsolationLevel.READ_COMMITTED
             and highwater is not None

@@ -58,13 +58,13 @@ async def test_fetch_from_the_follower_in_the_same_rack(racks: KafkaCluster) -> 
             assert (await asyncio.wait_for(consumer.getone(), 30)).value == b"0"
             for _ in range(5):
                 await there_and_back()
-            await until(lambda: state.replica == follower)
+            await until(lambda: state.source.replica == follower)
             await asyncio.to_thread(racks.stop, follower)
             for _ in range(5):
                 await there_and_back()
-            assert state.replica == NOWHERE
+            assert state.source.replica == NOWHERE
             await asyncio.to_thread(racks.start, follower)
             async with asyncio.timeout(60):  # until it has caught up
-                while state.replica != follower:
+                while state.source.replica != follower:
                     await there_and_back()
             await there_and_back()

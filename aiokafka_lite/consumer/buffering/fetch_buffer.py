@@ -12,7 +12,7 @@ Non-obvious:
   buffering. So at most one chunk per partition is held beyond the accounted bytes.
 - A set of large compressed batches is decoded by `on_heavy`, in a thread, when it has a slot
   (`background_decode`): its partition is in line only while it has a chunk. If the partition
-  changed meanwhile, `state.records` is another set.
+  changed meanwhile, `state.fetched.records` is another set.
 - Small compressed batches may decompress to a thousand times their size or more. A set that is
   decoded here has a limit for each batch; a batch that exceeds it makes the set a heavy one.
 - The memory is accounted per response body: all record sets of a response point into one buffer,
@@ -92,9 +92,9 @@ class FetchBuffer:
         """True if there are records to deliver. (A partition whose records are all delivered leaves
         the line at the next read.)"""
         return any(
-            state.records is not None
-            or state.chunk is None
-            or state.chunk.index < state.chunk.count
+            state.fetched.records is not None
+            or state.fetched.chunk is None
+            or state.fetched.chunk.index < state.fetched.chunk.count
             for state in self._line
         )
 
@@ -120,12 +120,12 @@ class FetchBuffer:
         if body.parts == 0:
             self.bytes += body.size
         body.parts += 1
-        state.records = records
-        state.body = body
-        state.heavy = heavy and not self.in_place
-        if not state.heavy:
+        state.fetched.records = records
+        state.fetched.body = body
+        state.fetched.heavy = heavy and not self.in_place
+        if not state.fetched.heavy:
             self._queue(state)
-        elif state.chunk is None:
+        elif state.fetched.chunk is None:
             self._heavy.continue_set(state, records)
 
     def fail(self, state: PartitionState, error: Exception, *, stays: bool) -> None:
@@ -140,12 +140,12 @@ class FetchBuffer:
 
     def forget(self, state: PartitionState) -> None:
         """Drop all data of a partition: its position moved, or it is no longer assigned."""
-        chunk = state.chunk
+        chunk = state.fetched.chunk
         if chunk is not None:
             if self.delivery.current is chunk:
                 self.delivery.current = EMPTY
             self.metrics.on_unread(chunk.count - chunk.index)
-            state.chunk = None
+            state.fetched.chunk = None
         self._close(state)
         self._line.pop(state, None)
         self._hidden.pop(state, None)
@@ -163,7 +163,7 @@ class FetchBuffer:
     def pause(self, state: PartitionState) -> None:
         """Deliver no more records of the partition, decoded ones included, until resumed."""
         state.paused = True
-        if state.chunk is not None and self.delivery.current is state.chunk:
+        if state.fetched.chunk is not None and self.delivery.current is state.fetched.chunk:
             self.delivery.current = EMPTY
         if state in self._line:
             del self._line[state]
@@ -188,7 +188,7 @@ class FetchBuffer:
         for state in [*self._hidden, *(each for each in self._heavy.waiting if each.paused)]:
             self._close(state)
             self._heavy.leave(state)
-            if state.chunk is None and state.error is None:
+            if state.fetched.chunk is None and state.error is None:
                 self._hidden.pop(state, None)
 
     # --- emptying
@@ -210,13 +210,13 @@ class FetchBuffer:
         """
         try:
             while (state := self._first(among)) is not None:
-                chunk = state.chunk
+                chunk = state.fetched.chunk
                 if chunk is not None:
                     if chunk.index < chunk.count:
                         return chunk
                     self._on_chunk_done(state, chunk)
-                elif state.records is not None and not state.heavy:
-                    self._decode(state, state.records, limit)
+                elif state.fetched.records is not None and not state.fetched.heavy:
+                    self._decode(state, state.fetched.records, limit)
                 else:
                     self._raise_error(state)
             return None
@@ -238,7 +238,11 @@ class FetchBuffer:
             while limit > 0 and (state := self._first(among)) is not None:
                 if state.tp in lists:
                     break  # its next response is in line, as for all partitions behind it
-                if state.chunk is None and state.records is None and state.error is not None:
+                if (
+                    state.fetched.chunk is None
+                    and state.fetched.records is None
+                    and state.error is not None
+                ):
                     if lists:
                         break
                     self._raise_error(state)
@@ -260,7 +264,7 @@ class FetchBuffer:
         """
         try:
             while (state := self._first_free()) is not None:
-                if state.chunk is None and state.records is None:
+                if state.fetched.chunk is None and state.fetched.records is None:
                     self._raise_error(state)
                 start, epoch = state.position, state.position_epoch
                 taken = self._take(state, limit)
@@ -286,14 +290,14 @@ class FetchBuffer:
                 if state.until is not None and start is not None:
                     most = max(min(limit, state.until - start), 1)
                 columns: Columns | None = None
-                if state.chunk is not None:
+                if state.fetched.chunk is not None:
                     # Decoded before: in a thread, or for a read of single records.
-                    chunk = state.chunk
+                    chunk = state.fetched.chunk
                     columns = columns_of(chunk.take_many(most))
                     if chunk.index == chunk.count:
                         self._on_chunk_done(state, chunk)
-                elif state.records is not None and not state.heavy:
-                    columns = self._read_columns(state, state.records, most)
+                elif state.fetched.records is not None and not state.fetched.heavy:
+                    columns = self._read_columns(state, state.fetched.records, most)
                 else:
                     self._raise_error(state)
                 if columns is not None and start is not None and state.position is not None:
@@ -321,8 +325,8 @@ class FetchBuffer:
             raise
         if columns is not None:
             self.metrics.on_records(columns.count, monotonic())
-        if state.chunk is not None:
-            self._on_chunk_done(state, state.chunk)
+        if state.fetched.chunk is not None:
+            self._on_chunk_done(state, state.fetched.chunk)
         return columns
 
     def _report_drained(self) -> None:
@@ -333,11 +337,11 @@ class FetchBuffer:
         """Take up to `limit` records of one response of a partition."""
         taken: list[Record] = []
         while True:
-            chunk = state.chunk
+            chunk = state.fetched.chunk
             if chunk is None:
-                if state.records is None or state.heavy:
+                if state.fetched.records is None or state.fetched.heavy:
                     return taken
-                self._decode(state, state.records, limit - len(taken))
+                self._decode(state, state.fetched.records, limit - len(taken))
                 continue
             records = chunk.take_many(limit - len(taken))
             taken = taken + records if taken else records
@@ -361,9 +365,9 @@ class FetchBuffer:
         self, state: PartitionState, records: RecordSet, decoded: list[Record] | KafkaError
     ) -> None:
         """Install the records that a thread decoded, if the partition still has that set."""
-        if state.records is records:
+        if state.fetched.records is records:
             self._make_chunk(state, records, decoded)
-            if state.chunk is not None:
+            if state.fetched.chunk is not None:
                 self._queue(state)
             if self._drained:
                 self._report_drained()
@@ -389,7 +393,7 @@ class FetchBuffer:
         if not records.raise_limit(DEFAULT_LIMIT):
             return False
         self._line.pop(state, None)
-        state.heavy = True
+        state.fetched.heavy = True
         self._heavy.continue_set(state, records)
         return True
 
@@ -425,12 +429,12 @@ class FetchBuffer:
                     end, closes = decoded[good].offset, True
                     epoch = decoded[good - 1].leader_epoch if good else state.fetch_epoch
                     decoded = decoded[:good]
-                if state.records is records:
+                if state.fetched.records is records:
                     decoded = self._deserialization.intercept(decoded)
             except BaseException:
                 self._start_over(state)
                 raise
-            if state.records is not records:
+            if state.fetched.records is not records:
                 return  # the deserializer called seek() or changed the assignment
         if closes:
             self._close(state)
@@ -438,15 +442,15 @@ class FetchBuffer:
                 self._on_truncated_record(state, start)
                 return
         self.metrics.on_records(len(decoded), monotonic())
-        state.chunk = Chunk(decoded, start, end, closes)
-        state.chunk_epoch = epoch
+        state.fetched.chunk = Chunk(decoded, start, end, closes)
+        state.fetched.chunk_epoch = epoch
         if closes:
             self._drained.append(state)
 
     def _on_truncated_record(self, state: PartitionState, offset: int) -> None:
         """The response has no complete record: the broker (before 0.10.1) truncated it at the fetch
         size."""
-        if not state.grow(self._fetch_max_bytes):
+        if not state.source.grow(self._fetch_max_bytes):
             self.fail(
                 state,
                 RecordTooLargeError(
@@ -467,13 +471,13 @@ class FetchBuffer:
         if state.waits_for_chunk:
             state.waits_for_chunk = False
             self._drained.append(state)
-        records = state.records
+        records = state.fetched.records
         if chunk.closes or records is None:
             self._heavy.leave(state)
-        elif not state.heavy:
+        elif not state.fetched.heavy:
             return  # it stays first until its response is delivered
         self._line.pop(state, None)
-        if records is not None and state.heavy:
+        if records is not None and state.fetched.heavy:
             self._heavy.continue_set(state, records)
         elif records is not None or state.error is not None:
             self._queue(state)  # its next response: to the end of the line
@@ -490,9 +494,9 @@ class FetchBuffer:
 
     def _close(self, state: PartitionState) -> None:
         """Close a partition's record set, and release the body after the last one."""
-        records, body = state.records, state.body
-        state.records = None
-        state.body = None
+        records, body = state.fetched.records, state.fetched.body
+        state.fetched.records = None
+        state.fetched.body = None
         if records is not None and body is not None:
             records.close()
             body.parts -= 1

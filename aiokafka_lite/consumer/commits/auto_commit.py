@@ -32,7 +32,8 @@ from aiokafka_lite.consumer.commits.committer import (
     named,
 )
 from aiokafka_lite.consumer.partitions.delivery import EMPTY, Delivery
-from aiokafka_lite.consumer.partitions.positions import UNKNOWN_EPOCH, PartitionState, Positions
+from aiokafka_lite.consumer.partitions.fetch_source import UNKNOWN_EPOCH
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.group.offsets.store import Committed, OffsetStore
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition

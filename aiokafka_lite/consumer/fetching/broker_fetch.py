@@ -150,7 +150,7 @@ class BrokerFetch:
         Args:
             wanted: True to fetch it.
         """
-        if state.records is not None and not state.paused:
+        if state.fetched.records is not None and not state.paused:
             self.held.add(state)
         else:
             self.held.discard(state)
@@ -170,7 +170,7 @@ class BrokerFetch:
     def polled_at(self, state: PartitionState) -> int | None:
         """Return when the broker last responded for a partition, in milliseconds since the epoch.
         In a session, a response omits unchanged partitions, but counts for them too."""
-        polled_at = state.polled_at
+        polled_at = state.source.polled_at
         if polled_at is not None and self._session.remembers(state):
             return max(polled_at, self._answered_at)
         return polled_at
@@ -245,7 +245,7 @@ class BrokerFetch:
             self._node,
             error,
         )
-        for state in [state for state in self.line if state.replica == self._node]:
+        for state in [state for state in self.line if state.source.replica == self._node]:
             self._fetcher.leave_replica(state)
         if not error.retriable:
             for state in self.line:
@@ -341,7 +341,7 @@ class BrokerFetch:
     def _update_filled(self, filled: Iterable[PartitionState]) -> None:
         """Update the partitions that received data."""
         for state in filled:
-            if state.records is not None:  # otherwise `on_drained` has updated it
+            if state.fetched.records is not None:  # otherwise `on_drained` has updated it
                 self._fetcher.update(state)
 
     def _continue(self) -> None:

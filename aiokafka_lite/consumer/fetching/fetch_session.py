@@ -378,16 +378,17 @@ def _ask(state: PartitionState, ids: Mapping[str, UUID], *, by_id: bool) -> Aske
         return None
     topic_id = ids[state.tp.topic] if by_id else _NO_ID
     generation = state.fetch_generation
-    return Asked(state, generation, topic_id, offset, state.leader_epoch, state.fetch_bytes)
+    return Asked(state, generation, topic_id, offset, state.leader_epoch, state.source.fetch_bytes)
 
 
 def _copy_broker_data(old: PartitionState, new: PartitionState) -> None:
     """Copy the broker's data to the new state of a reassigned partition: it is not sent again."""
-    if new.highwater is None:
-        new.highwater = old.highwater
-        new.last_stable_offset = old.last_stable_offset
-        new.log_start_offset = old.log_start_offset
-        new.polled_at = old.polled_at
+    source, known = new.source, old.source
+    if source.highwater is None:
+        source.highwater = known.highwater
+        source.last_stable_offset = known.last_stable_offset
+        source.log_start_offset = known.log_start_offset
+        source.polled_at = known.polled_at
 
 
 def _pair(

@@ -46,7 +46,8 @@ from aiokafka_lite.consumer.buffering.waiters import Waiters
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
 from aiokafka_lite.consumer.fetching.broker_fetch import BrokerFetch
 from aiokafka_lite.consumer.fetching.partition_response import Answers
-from aiokafka_lite.consumer.partitions.positions import NOWHERE, PartitionState, Positions
+from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -160,7 +161,7 @@ class Fetcher:
         self.topic_ids = {}
         for state in self.positions:
             self.place(state, metadata)
-        used = {state.node for state in self.positions}
+        used = {state.source.node for state in self.positions}
         for node, broker in list(self._brokers.items()):
             if node not in used:
                 del self._brokers[node]
@@ -181,22 +182,25 @@ class Fetcher:
         if known is not None:
             if known.leader in metadata.brokers:
                 node = known.leader
-            if state.replica in metadata.brokers and self.loop.time() < state.replica_until:
-                node = state.replica
+            if (
+                state.source.replica in metadata.brokers
+                and self.loop.time() < state.source.replica_until
+            ):
+                node = state.source.replica
             else:  # until the leader names a follower again, which by then has caught up
-                state.replica = NOWHERE
-        if node != state.node:
+                state.source.replica = NOWHERE
+        if node != state.source.node:
             self.remove(state)
-            state.node = node
-            state.retry_at = 0.0  # another broker: no reason to wait
+            state.source.node = node
+            state.source.retry_at = 0.0  # another broker: no reason to wait
         if node != NOWHERE and node not in self._brokers and not self._closed:
             self._brokers[node] = BrokerFetch(self, node)
         self.update(state)
 
     def remove(self, state: PartitionState) -> None:
         """Stop fetching a partition from its current broker."""
-        broker = self._brokers.get(state.node)
-        state.node = NOWHERE
+        broker = self._brokers.get(state.source.node)
+        state.source.node = NOWHERE
         if broker is not None:
             broker.drop(state)
 
@@ -224,10 +228,10 @@ class Fetcher:
         Returns:
             The broker that the partition is fetched from.
         """
-        broker = self._brokers.get(state.node)
+        broker = self._brokers.get(state.source.node)
         if broker is None:
             return None
-        in_time = not state.retry_at or self.loop.time() >= state.retry_at
+        in_time = not state.source.retry_at or self.loop.time() >= state.source.retry_at
         broker.sort(state, wanted=in_time and state.fetchable)
         return broker
 
@@ -239,8 +243,8 @@ class Fetcher:
     def polled_at(self, state: PartitionState) -> int | None:
         """Return when the broker last responded for a partition, even without new data;
         milliseconds since the epoch, or None before the first response."""
-        broker = self._brokers.get(state.node)
-        return state.polled_at if broker is None else broker.polled_at(state)
+        broker = self._brokers.get(state.source.node)
+        return state.source.polled_at if broker is None else broker.polled_at(state)
 
     def knows_ends(self, state: PartitionState, now: float) -> bool:
         """True if the start and end offsets of the last response are still current: the broker
@@ -249,7 +253,7 @@ class Fetcher:
         Args:
             now: Seconds since the epoch.
         """
-        broker = self._brokers.get(state.node)
+        broker = self._brokers.get(state.source.node)
         if broker is None or broker.failing:
             return False
         polled_at = broker.polled_at(state)
@@ -271,12 +275,12 @@ class Fetcher:
         now = self.loop.time()
         if self._pauses_end - now < self.options.retry_backoff / 2:
             self._pauses_end = now + self.retry_delay
-        state.retry_at = self._pauses_end
-        self.loop.call_at(state.retry_at, self._end_pause, state, state.retry_at)
+        state.source.retry_at = self._pauses_end
+        self.loop.call_at(state.source.retry_at, self._end_pause, state, state.source.retry_at)
 
     def _end_pause(self, state: PartitionState, until: float) -> None:
         """End a pause when the timer fires, not by the clock: a coarse clock may still be behind,
         and the partition would not be checked again."""
-        if state.retry_at == until:
-            state.retry_at = 0.0
+        if state.source.retry_at == until:
+            state.source.retry_at = 0.0
         self.update(state)

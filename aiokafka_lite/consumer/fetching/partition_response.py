@@ -17,7 +17,8 @@ from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel, OffsetReset
 from aiokafka_lite.consumer.fetching.fetch_session import Answer
-from aiokafka_lite.consumer.partitions.positions import NOWHERE, PartitionState, Positions
+from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.consumer.partitions.response_body import ResponseBody
 from aiokafka_lite.errors import BrokerResponseError, KafkaError, for_code
 from aiokafka_lite.protocol.messages.fetch import PartitionData
@@ -109,16 +110,20 @@ class Answers:
         """
         asked, data = answer
         state, offset = asked.state, asked.offset
-        if not data.error_code and state.node in (node, NOWHERE):
+        if not data.error_code and state.source.node in (node, NOWHERE):
             # Valid even if the response is stale: in a session, the broker sends it only once.
             self._record_offsets(state, data, version)
         if not self._positions.awaits_answer(state, asked.generation):
             return False  # the partition was sought or lost meanwhile
-        if state.node != node or state.records is not None or state.fetch_offset != offset:
+        if (
+            state.source.node != node
+            or state.fetched.records is not None
+            or state.fetch_offset != offset
+        ):
             return False  # it moved to another broker, which gets the same request
         if data.error_code:
             return self._on_error(state, node, offset, for_code(data.error_code))
-        state.polled_at = int(time.time() * 1000)
+        state.source.polled_at = int(time.time() * 1000)
         if data.preferred_read_replica not in (NOWHERE, node):
             self._on_preferred(state, data.preferred_read_replica)
         if not data.records:
@@ -146,37 +151,37 @@ class Answers:
         """The leader named a follower to fetch from, and returned no records. If that follower is
         unknown or has just failed, the leader is fetched from again after a pause."""
         metadata, now = self._placing.metadata, self._placing.loop.time()
-        if replica not in metadata.brokers or now < state.leader_until:
+        if replica not in metadata.brokers or now < state.source.leader_until:
             self._placing.retry_later(state, refresh=True)
         else:
-            state.replica = replica
-            state.replica_until = now + self._metadata_max_age
+            state.source.replica = replica
+            state.source.replica_until = now + self._metadata_max_age
             self._placing.place(state, metadata)
 
     def leave_replica(self, state: PartitionState) -> None:
         """A follower failed: fetch from the leader for a while, even if it names a follower."""
-        state.replica = NOWHERE
-        state.leader_until = self._placing.loop.time() + self._placing.retry_delay
+        state.source.replica = NOWHERE
+        state.source.leader_until = self._placing.loop.time() + self._placing.retry_delay
 
     def _record_offsets(self, state: PartitionState, data: PartitionData, version: int) -> None:
         """Record the start and end offsets of the partition."""
         if data.high_watermark >= 0:  # -1: unknown
-            state.highwater = data.high_watermark
+            state.source.highwater = data.high_watermark
         if version < 4:
-            state.last_stable_offset = None
+            state.source.last_stable_offset = None
         else:  # ignored in read_uncommitted (as in aiokafka)
-            state.last_stable_offset = data.last_stable_offset if self._committed else -1
-        state.log_start_offset = data.log_start_offset if version >= 5 else None
+            state.source.last_stable_offset = data.last_stable_offset if self._committed else -1
+        state.source.log_start_offset = data.log_start_offset if version >= 5 else None
 
     def _on_error(
         self, state: PartitionState, node: int, offset: int, kind: type[BrokerResponseError]
     ) -> bool:
-        from_follower = node == state.replica
+        from_follower = node == state.source.replica
         if from_follower:
             self.leave_replica(state)
         if kind is errors.OffsetOutOfRangeError and not from_follower:
             policy = self._options.auto_offset_reset
-            if policy is not OffsetReset.NONE and state.chunk is not None:
+            if policy is not OffsetReset.NONE and state.fetched.chunk is not None:
                 # Deliver the decoded records first, then decide whether to reset.
                 state.waits_for_chunk = True
                 self._placing.update(state)
@@ -209,8 +214,8 @@ class Answers:
             if kind is errors.UnknownLeaderEpochError:
                 # The broker lags behind the metadata, so a refresh helps only if it keeps rejecting
                 # the epoch, which may be that of a deleted topic.
-                refresh = state.refused_epoch == state.leader_epoch
-                state.refused_epoch = state.leader_epoch
+                refresh = state.source.refused_epoch == state.leader_epoch
+                state.source.refused_epoch = state.leader_epoch
             self._placing.retry_later(state, refresh=refresh)
             return False
         if kind is errors.UnknownError:

@@ -44,7 +44,8 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import metadata_request
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
-from aiokafka_lite.consumer.partitions.positions import UNKNOWN_EPOCH, PartitionState, Positions
+from aiokafka_lite.consumer.partitions.fetch_source import UNKNOWN_EPOCH
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset
 from aiokafka_lite.errors import (
     KafkaError,
@@ -178,12 +179,12 @@ class Validation:
                 continue
             if state.error is not None and not _is_superseded(state):
                 continue
-            if state.records is not None:
+            if state.fetched.records is not None:
                 self._deferred.add(state)  # also considered again once they are decoded
                 continue
             offset, epoch = state.fetch_offset, state.fetch_epoch
             if state.remade:
-                if state.chunk is None:
+                if state.fetched.chunk is None:
                     self._on_truncated(state, None, UNKNOWN_EPOCH)
                 else:
                     state.waits_for_chunk = True  # considered again once it is delivered
@@ -315,7 +316,7 @@ class Validation:
             and state.unvalidated
             and not state.remade
             and state.rival_id is None
-            and state.records is None
+            and state.fetched.records is None
             and self._positions.awaits_answer(state, asked.generation)
             and (state.fetch_offset, state.leader_epoch) == (asked.offset, asked.leader_epoch)
         )
@@ -373,7 +374,7 @@ class Validation:
             return
         position, epoch = state.position, state.position_epoch
         if (
-            state.chunk is not None
+            state.fetched.chunk is not None
             and position is not None
             and (epoch >= 0 or (known and position <= end.end_offset))
         ):

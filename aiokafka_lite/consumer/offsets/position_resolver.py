@@ -30,7 +30,8 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.retry import LeaderOf, call
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel
-from aiokafka_lite.consumer.partitions.positions import UNKNOWN_EPOCH, PartitionState, Positions
+from aiokafka_lite.consumer.partitions.fetch_source import UNKNOWN_EPOCH
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset, ResetByDuration
 from aiokafka_lite.errors import (
     FencedMemberEpochError,

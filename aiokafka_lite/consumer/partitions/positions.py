@@ -22,18 +22,11 @@ from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from aiokafka_lite.cluster.metadata import Metadata
-from aiokafka_lite.consumer.partitions.delivery import Chunk
+from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE, UNKNOWN_EPOCH, FetchSource
+from aiokafka_lite.consumer.partitions.fetched_data import FetchedData
 from aiokafka_lite.consumer.partitions.reset_policy import ResetPolicy
-from aiokafka_lite.consumer.partitions.response_body import ResponseBody
 from aiokafka_lite.errors import IllegalStateError, KafkaError
-from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
-
-NOWHERE = -1
-"""No node: the partition has no known leader."""
-
-UNKNOWN_EPOCH = -1
-"""No leader epoch: it is unknown, or the broker does not report one."""
 
 
 class AtWork:
@@ -67,11 +60,6 @@ class PartitionState:
         paused: True if the partition is paused.
         error: The error that the next read of this partition raises, or None. Written by `fail`.
         error_stays: True if that error is raised until the application seeks (else once).
-        highwater: Offset after the newest replicated record, or None before the first response.
-        last_stable_offset: Last stable offset; -1 in read_uncommitted; None before the first
-            response and with brokers before 0.11.
-        log_start_offset: First offset that the broker has, or None if it is not reported.
-        polled_at: Milliseconds since the epoch of the last fetch response, or None.
         leader: Node id of the last reported leader, or NOWHERE. Written by `follow`.
         leader_epoch: Epoch of that leader, -1 unknown. Written by `follow`.
         topic_id: Id of the topic whose log the position refers to, or None. Written by `follow`.
@@ -82,23 +70,13 @@ class PartitionState:
             the one that was read (KIP-320).
         remade: True if it is known not to be: the topic was recreated. The buffered records of the
             old topic are delivered first.
-        node: The broker it is fetched from, or NOWHERE. Written by the fetcher.
-        replica: A follower to fetch from until `replica_until` (KIP-392), or NOWHERE.
-        leader_until: Monotonic instant before which it is fetched only from the leader, because a
-            follower failed.
-        refused_epoch: The leader epoch that a broker last rejected as unknown, or -1.
-        retry_at: Monotonic instant before which it is not fetched again. Owner: the fetcher.
-        fetch_bytes: Bytes to request; grows if an old broker has a larger record.
         until: Offset from which it is no longer fetched, or None. Owner: the reader of a range.
         waits_for_chunk: True if it is fetched again only once its chunk is delivered: the offset
             after the chunk is out of range.
         at_work: The batch in progress in a block of `batches`, or None. Set by that block, which
             clears only its own.
-        chunk: Decoded records being delivered, or None. Owner: the buffer.
-        chunk_epoch: Leader epoch of the record before the end of the chunk. Owner: the buffer.
-        records: Fetched records not decoded yet, or None. Owner: the buffer.
-        heavy: True if `records` are decoded in a thread. Owner: the buffer.
-        body: The response body that `records` points into. Owner: the buffer.
+        source: Where it is fetched from. Owner: the fetcher.
+        fetched: Its buffered data. Owner: the buffer.
     """
 
     __slots__ = (
@@ -106,33 +84,19 @@ class PartitionState:
         "_position",
         "_reset_from",
         "at_work",
-        "body",
-        "chunk",
-        "chunk_epoch",
         "error",
         "error_stays",
-        "fetch_bytes",
         "fetch_generation",
+        "fetched",
         "generation",
-        "heavy",
-        "highwater",
-        "last_stable_offset",
         "leader",
         "leader_epoch",
-        "leader_until",
-        "log_start_offset",
-        "node",
         "paused",
-        "polled_at",
-        "records",
-        "refused_epoch",
         "remade",
-        "replica",
-        "replica_until",
         "reset",
         "resumes",
-        "retry_at",
         "rival_id",
+        "source",
         "topic_id",
         "tp",
         "until",
@@ -149,31 +113,17 @@ class PartitionState:
         self.paused = False
         self.error: Exception | None = None
         self.error_stays = False
-        self.highwater: int | None = None
-        self.last_stable_offset: int | None = None
-        self.log_start_offset: int | None = None
-        self.polled_at: int | None = None
         self.leader = NOWHERE
         self.leader_epoch = UNKNOWN_EPOCH
         self.topic_id: UUID | None = None
         self.rival_id: UUID | None = None
         self.unvalidated = False
         self.remade = False
-        self.node = NOWHERE
-        self.replica = NOWHERE
-        self.replica_until = 0.0
-        self.leader_until = 0.0
-        self.refused_epoch = UNKNOWN_EPOCH
-        self.retry_at = 0.0
-        self.fetch_bytes = fetch_bytes
         self.until: int | None = None
         self.waits_for_chunk = False
         self.at_work: AtWork | None = None
-        self.chunk: Chunk | None = None
-        self.chunk_epoch = UNKNOWN_EPOCH
-        self.records: RecordSet | None = None
-        self.heavy = False
-        self.body: ResponseBody | None = None
+        self.source = FetchSource(fetch_bytes)
+        self.fetched = FetchedData()
         self._position: int | None = None
         self._epoch = UNKNOWN_EPOCH  # of the record before `_position`
         self._reset_from: int | None = None  # the offset that `reset_by_policy` gave up
@@ -185,40 +135,40 @@ class PartitionState:
     @property
     def position(self) -> int | None:
         """Offset of the next record to deliver; None while it is being looked up."""
-        return self._position if self.chunk is None else self.chunk.position
+        return self._position if self.fetched.chunk is None else self.fetched.chunk.position
 
     @property
     def position_epoch(self) -> int:
         """Leader epoch of the record before `position`, or UNKNOWN_EPOCH; part of a commit."""
-        chunk = self.chunk
+        chunk = self.fetched.chunk
         if chunk is None:
             return self._epoch
         if chunk.index == chunk.count:
-            return self.chunk_epoch
+            return self.fetched.chunk_epoch
         return self._epoch if chunk.index == 0 else chunk.records[chunk.index - 1].leader_epoch
 
     def standing(self) -> tuple[int | None, int]:
         """`position` and `position_epoch` together, for commits of thousands of partitions."""
-        if self.chunk is None:
+        if self.fetched.chunk is None:
             return self._position, self._epoch
-        return self.chunk.position, self.position_epoch
+        return self.fetched.chunk.position, self.position_epoch
 
     @property
     def fetch_epoch(self) -> int:
         """Leader epoch of the record before `fetch_offset`, or UNKNOWN_EPOCH."""
-        return self._epoch if self.chunk is None else self.chunk_epoch
+        return self._epoch if self.fetched.chunk is None else self.fetched.chunk_epoch
 
     @property
     def fetch_offset(self) -> int | None:
         """Offset of the next record to fetch; None while it is being looked up."""
-        return self._position if self.chunk is None else self.chunk.end
+        return self._position if self.fetched.chunk is None else self.fetched.chunk.end
 
     @property
     def fetchable(self) -> bool:
         """True if the partition may be fetched: only if it has no undecoded records."""
         offset = self.fetch_offset
         return (
-            self.records is None
+            self.fetched.records is None
             and not self.paused
             and self.error is None
             and not self.waits_for_chunk
@@ -370,36 +320,24 @@ class PartitionState:
             return
         self.leader = leader
         self.leader_epoch = epoch
-        self.replica = NOWHERE  # the new leader may prefer another one
+        self.source.on_new_leader()
         # Undecoded records may have an epoch even if the decoded ones have none.
         self.unvalidated = self.remade or (
             epoch >= 0
             and self.fetch_offset is not None
-            and (self.fetch_epoch >= 0 or self.records is not None)
+            and (self.fetch_epoch >= 0 or self.fetched.records is not None)
         )
 
     def on_chunk_done(self) -> None:
         """The chunk was delivered completely."""
-        if self.chunk is not None:
-            self._position = self.chunk.end
-            self._epoch = self.chunk_epoch
-            self.chunk = None
+        end = self.fetched.take_end()
+        if end is not None:
+            self._position, self._epoch = end
 
     def fail(self, error: Exception, *, stays: bool) -> None:
         """Let reads raise `error` until a seek if it `stays`, otherwise once."""
         self.error = error
         self.error_stays = stays
-
-    def grow(self, limit: int) -> bool:
-        """Double the requested bytes.
-
-        Returns:
-            False if `limit` bytes are already requested.
-        """
-        if self.fetch_bytes >= limit:
-            return False
-        self.fetch_bytes = min(2 * self.fetch_bytes, limit)
-        return True
 
 
 class Positions:

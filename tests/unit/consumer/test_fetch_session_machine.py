@@ -349,7 +349,7 @@ class SessionMachine(RuleBasedStateMachine):
             (self.ids[state.tp.topic] if by_id else state.tp.topic, state.tp.partition): (
                 state.fetch_offset,
                 state.leader_epoch,
-                state.fetch_bytes,
+                state.source.fetch_bytes,
             )
             for state in wanted
         }
@@ -410,7 +410,7 @@ class SessionMachine(RuleBasedStateMachine):
     ) -> None:
         """What `Answers` does."""
         if not data.error_code:
-            state.highwater = data.high_watermark
+            state.source.highwater = data.high_watermark
         if not self.positions.is_current(state, generation):
             return
         if state in self.held or state.fetch_offset != offset:
@@ -454,7 +454,7 @@ class SessionMachine(RuleBasedStateMachine):
                 self.answer()
         for state in self.positions:
             end = self.broker.logs[state.tp].end
-            assert (state.fetch_offset, state.highwater) == (end, end)
+            assert (state.fetch_offset, state.source.highwater) == (end, end)
 
 
 TestSession = SessionMachine.TestCase

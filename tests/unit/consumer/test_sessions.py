@@ -373,7 +373,9 @@ async def test_a_broker_that_loses_all_its_partitions_is_heard_once() -> None:
             retry_backoff_ms=20,
         )
         async with consumer:
-            await until(lambda: all(p.highwater is not None for p in consumer._core.positions))
+            await until(
+                lambda: all(p.source.highwater is not None for p in consumer._core.positions)
+            )
             heard: list[int] = []
             consumer._core.cluster.add_listener(lambda metadata: heard.append(metadata.version))
             for partition in range(300):
@@ -381,7 +383,7 @@ async def test_a_broker_that_loses_all_its_partitions_is_heard_once() -> None:
             append(cluster, numbered(1), 7)
             append(cluster, numbered(1), 8)
             assert sorted(await take(consumer, 2)) == [(7, 0), (8, 0)]
-            await until(lambda: all(p.node == 1 for p in consumer._core.positions))
+            await until(lambda: all(p.source.node == 1 for p in consumer._core.positions))
             assert len(heard) < 20
 
 

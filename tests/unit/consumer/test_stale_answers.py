@@ -44,9 +44,9 @@ async def test_the_old_leaders_answer_does_not_come_on_top_of_the_new_ones() -> 
             cluster.move_leader("orders", 0, 1 - old)
             core.cluster.request_update()
             seen = await take(consumer, 10)
-            assert core.positions.state(P0).node == 1 - old
+            assert core.positions.state(P0).source.node == 1 - old
             # The old leader still leads others: its answer is read, and tells them what it knows.
-            await until(lambda: all(state.polled_at is not None for state in core.positions))
+            await until(lambda: all(state.source.polled_at is not None for state in core.positions))
             append(cluster, numbered(1, 10))
             assert seen + await take(consumer, 1) == list(range(11))
             assert core.buffer.bytes == 0
@@ -136,7 +136,7 @@ async def test_polling_without_waiting_gets_past_what_paused_partitions_hold(
         append(cluster, big, partition)
     async with make("orders", buffer_memory=400_000, fetch_max_bytes=200_000) as consumer:
         await until(lambda: consumer._core.buffer.waiting == 1)
-        held = next(s for s in consumer._core.positions if s.records is not None)
+        held = next(s for s in consumer._core.positions if s.fetched.records is not None)
         consumer.pause(held.tp)
         append(cluster, numbered(2), 2)
         seen: list[int] = []
@@ -205,14 +205,14 @@ async def test_memory_of_a_partition_that_moved_is_given_back_to_its_old_broker(
         async with consumer:
             core = consumer._core
             state = core.positions.state(P0)
-            await until(lambda: state.records is not None)
+            await until(lambda: state.fetched.records is not None)
 
             def asked() -> int:
                 return sum(s.api_key == ApiKey.FETCH and s.node_id == old for s in cluster.requests)
 
             cluster.move_leader("orders", 0, 1 - old)
             await core.cluster.refresh(core.deadline())
-            assert state.node == 1 - old
+            assert state.source.node == 1 - old
             await asyncio.sleep(0.1)
             before = asked()
             await take(consumer, 256)

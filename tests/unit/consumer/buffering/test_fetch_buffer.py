@@ -178,7 +178,7 @@ def test_those_asked_for_take_turns() -> None:
     first.take_many(2)
     second = bench.buffer.next_chunk(4, among)
     assert second is not None
-    assert second is bench[1].chunk
+    assert second is bench[1].fetched.chunk
 
 
 def test_an_error_that_stays_lets_the_others_asked_for_have_their_turn() -> None:
@@ -417,12 +417,12 @@ def test_a_record_that_was_cut_off_is_asked_for_with_a_larger_share() -> None:
     shares = []
     for _ in range(3):
         bench.arrive((0, cut))
-        if bench[0].fetch_bytes == 4000:
+        if bench[0].source.fetch_bytes == 4000:
             with pytest.raises(RecordTooLargeError, match="offset 0 is larger than"):
                 bench.read()
             continue
         assert bench.read() == []
-        shares.append(bench[0].fetch_bytes)
+        shares.append(bench[0].source.fetch_bytes)
         assert bench[0].fetchable
     assert shares == [2000, 4000]
     assert bench[0].position == 0
@@ -621,7 +621,7 @@ def test_what_waits_and_is_paused_is_given_up_for_memory() -> None:
     bench.buffer.pause(bench[2])
     bench.buffer.evict_paused()
     assert bench.buffer.bytes == before * 2 / 3
-    assert bench[2].records is None
+    assert bench[2].fetched.records is None
     bench.buffer.resume(bench[2])
     assert bench[2].fetchable
     assert begun(bench) == [0, 1]

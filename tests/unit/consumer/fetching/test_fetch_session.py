@@ -188,7 +188,7 @@ def test_a_leader_epoch_and_a_larger_share_are_changes() -> None:
     asking = Asking(17, one, two)
     asking.begin()
     one.leader_epoch += 1
-    assert two.grow(1000)
+    assert two.source.grow(1000)
     asking.touch(one, two)
     (topic,) = asking.ask().topics
     assert [(p.current_leader_epoch, p.partition_max_bytes) for p in topic.partitions] == [
@@ -239,14 +239,21 @@ def test_what_came_back_before_it_was_forgotten_knows_what_was_told() -> None:
     (old,) = states(("a", 0))
     asking = Asking(17, old)
     asking.begin()
-    old.highwater, old.last_stable_offset, old.log_start_offset, old.polled_at = 8, 7, 2, 1000
+    known = old.source
+    known.highwater, known.last_stable_offset, known.log_start_offset, known.polled_at = (
+        8,
+        7,
+        2,
+        1000,
+    )
     asking.leave(old)
     (new,) = states(("a", 0))
     asking.want(new)
     request = asking.ask()
     assert not added(request)
     assert not forgotten(request)
-    assert (new.highwater, new.last_stable_offset, new.log_start_offset) == (8, 7, 2)
+    found = new.source
+    assert (found.highwater, found.last_stable_offset, found.log_start_offset) == (8, 7, 2)
     assert asking.it.remembers(new)
     assert not asking.it.remembers(old)
     moved = PartitionData(partition_index=0, records=b"x")

@@ -14,7 +14,7 @@ from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.fetching import broker_fetch
 from aiokafka_lite.consumer.fetching import partition_response as answers
 from aiokafka_lite.consumer.fetching.partition_response import is_heavy
-from aiokafka_lite.consumer.partitions.positions import NOWHERE
+from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
 from aiokafka_lite.errors import for_code
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 from aiokafka_lite.protocol.messages.metadata import MetadataResponse
@@ -435,7 +435,7 @@ async def test_a_follower_missing_from_metadata_is_forgotten_until_the_leader_na
             append(cluster, numbered(3))
             assert [record.value for record in await take(consumer, 3)] == numbered(3)
             state = consumer._core.positions.state(P0)
-            await until(lambda: state.node == state.replica == follower)
+            await until(lambda: state.source.node == state.source.replica == follower)
 
             def leave_out(response: MetadataResponse) -> None:
                 response.brokers = [each for each in response.brokers if each.node_id != follower]
@@ -446,16 +446,16 @@ async def test_a_follower_missing_from_metadata_is_forgotten_until_the_leader_na
                 ApiKey.METADATA, times=None, after_handling=True, edit=leave_out
             )
             await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 10)
-            assert (state.node, state.replica) == (leader, NOWHERE)
+            assert (state.source.node, state.source.replica) == (leader, NOWHERE)
             without.remove()
             await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 10)
-            assert state.node == leader
+            assert state.source.node == leader
             before = len(asked())
             append(cluster, numbered(3, 3))
             assert [record.value for record in await take(consumer, 3)] == numbered(3, 3)
             assert set(asked()[before:]) <= {leader}
             cluster.expand_isr("orders", 0, [follower])
-            await until(lambda: state.node == state.replica == follower)
+            await until(lambda: state.source.node == state.source.replica == follower)
 
 
 async def test_metadata_is_asked_for_when_an_epoch_stays_unknown(

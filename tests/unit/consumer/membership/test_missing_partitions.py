@@ -149,7 +149,7 @@ async def test_a_position_outlives_metadata_that_shrinks(
         assert fault.hits == 1
         assert consumer.assignment() == set(MINE)
         # Nobody else asks again: it is asked again all the same, and the position is the old one.
-        await until(lambda: consumer._core.positions.state(P2).node == 0)
+        await until(lambda: consumer._core.positions.state(P2).source.node == 0)
         assert await consumer.position(P2) == 3
     record = await consumer.getone()
     assert (record.partition, record.offset) == (2, 3)

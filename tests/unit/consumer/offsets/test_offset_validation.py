@@ -173,7 +173,7 @@ async def test_a_failed_batch_of_a_log_that_was_cut_meanwhile_is_given_back(
                 assert (second.start, second.next_offset) == (4, 8)
                 if decoded:
                     assert (await consumer.getone()).offset == 8
-                    assert state.chunk is not None
+                    assert state.fetched.chunk is not None
                 asked, generation = cluster.count(ASKED), state.fetch_generation
                 cut(cluster, cut_at, 3)
                 if cut_at < 8 or decoded:
@@ -653,7 +653,7 @@ async def test_what_was_given_up_of_a_paused_partition_holds_up_nothing(
     consumer = await reader(make)
     assert await read(consumer, 1) == numbers(0, 1)
     state = consumer._core.positions.state(P0)
-    assert state.records is not None
+    assert state.fetched.records is not None
     consumer.pause(P0)
     cluster.move_leader("orders", 0, 0)
     await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 5)

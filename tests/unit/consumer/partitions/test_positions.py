@@ -7,13 +7,8 @@ import pytest
 from aiokafka_lite.cluster.metadata import Metadata, Node, Partition, Topic
 from aiokafka_lite.consumer.consumer_options import OffsetReset
 from aiokafka_lite.consumer.partitions.delivery import Chunk
-from aiokafka_lite.consumer.partitions.positions import (
-    NOWHERE,
-    AtWork,
-    PartitionState,
-    Positions,
-    error_of,
-)
+from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
+from aiokafka_lite.consumer.partitions.positions import AtWork, PartitionState, Positions, error_of
 from aiokafka_lite.errors import IllegalStateError, KafkaError
 from aiokafka_lite.structs import ConsumerRecord, TopicPartition
 
@@ -44,15 +39,15 @@ def test_a_new_partition_waits_for_its_position() -> None:
 def test_while_records_are_handed_out_the_next_fetch_begins_behind_them() -> None:
     state = positions(A0).state(A0)
     state.seek(5)
-    state.chunk = Chunk([record(5), record(6)], 5, 9, True)
+    state.fetched.chunk = Chunk([record(5), record(6)], 5, 9, True)
     assert (state.position, state.fetch_offset) == (5, 9)
-    state.chunk.take_many(1)
+    state.fetched.chunk.take_many(1)
     assert (state.position, state.fetch_offset) == (6, 9)
-    state.chunk.take_many(1)
+    state.fetched.chunk.take_many(1)
     assert (state.position, state.fetch_offset) == (9, 9)
     state.on_chunk_done()
     assert (state.position, state.fetch_offset) == (9, 9)
-    assert state.chunk is None
+    assert state.fetched.chunk is None
 
 
 @pytest.mark.parametrize(
@@ -61,7 +56,9 @@ def test_while_records_are_handed_out_the_next_fetch_begins_behind_them() -> Non
         pytest.param(lambda state: setattr(state, "paused", True), id="paused"),
         pytest.param(lambda state: state.fail(ValueError(), stays=True), id="error"),
         pytest.param(lambda state: state.ask_reset(OffsetReset.LATEST), id="reset"),
-        pytest.param(lambda state: setattr(state, "records", object()), id="undecoded records"),
+        pytest.param(
+            lambda state: setattr(state.fetched, "records", object()), id="undecoded records"
+        ),
     ],
 )
 def test_what_is_not_fetched(spoil: object) -> None:
@@ -207,8 +204,8 @@ def test_an_error_is_raised_once_or_until_a_seek() -> None:
 def test_the_share_grows_up_to_a_limit() -> None:
     state = PartitionState(A0, OffsetReset.LATEST, 1000)
     grown = []
-    while state.grow(3000):
-        grown.append(state.fetch_bytes)
+    while state.source.grow(3000):
+        grown.append(state.source.fetch_bytes)
     assert grown == [2000, 3000]
 
 
@@ -224,11 +221,11 @@ def test_a_position_knows_the_epoch_of_the_record_before_it() -> None:
     assert (state.position_epoch, state.fetch_epoch) == (-1, -1)
     state.seek(5, 2)
     assert (state.position_epoch, state.fetch_epoch) == (2, 2)
-    state.chunk = Chunk(of_epoch(3, 5, 6) + of_epoch(4, 7), 5, 9, True)
-    state.chunk_epoch = 6  # of the marker behind them
+    state.fetched.chunk = Chunk(of_epoch(3, 5, 6) + of_epoch(4, 7), 5, 9, True)
+    state.fetched.chunk_epoch = 6  # of the marker behind them
     seen = [(state.position, state.position_epoch, state.fetch_epoch)]
     for _ in range(3):
-        state.chunk.take_many(1)
+        state.fetched.chunk.take_many(1)
         seen.append((state.position, state.position_epoch, state.fetch_epoch))
     assert seen == [(5, 2, 6), (6, 3, 6), (7, 3, 6), (9, 6, 6)]
     state.on_chunk_done()
@@ -263,12 +260,12 @@ def test_what_makes_a_position_doubtful(known: int, metadata: Metadata, doubtful
     assert (state.leader, state.leader_epoch, state.unvalidated) == (1, 4, False)
     state.seek(7, known)
     state.unvalidated = False
-    state.replica = 2
+    state.source.replica = 2
     state.follow(metadata)
     assert state.unvalidated is doubtful
     assert state.fetchable is not doubtful
     moved = (state.leader, state.leader_epoch) != (1, 4)
-    assert state.replica == (NOWHERE if moved else 2)  # it was told by the old leader
+    assert state.source.replica == (NOWHERE if moved else 2)  # it was told by the old leader
 
 
 @pytest.mark.parametrize("epoch", [-1, 3])
