@@ -9,7 +9,7 @@ from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.groups.base_group import Joiner
 from aiokafka_lite.testing.security.acl_table import Operation, Resource
-from aiokafka_lite.testing.share.share_group import JOINING_EPOCH, LEAVE_EPOCH, ShareGroup
+from aiokafka_lite.testing.share.embedded_share_group import JOINING_EPOCH, LEAVE_EPOCH, ShareGroup
 from aiokafka_lite.testing.share.share_settings import check_share_enabled
 from aiokafka_lite.testing.wording import wording
 

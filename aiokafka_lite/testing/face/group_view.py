@@ -8,7 +8,7 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing.groups.base_group import Group
 from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
 from aiokafka_lite.testing.groups.consumer_group_protocol import ConsumerGroup
-from aiokafka_lite.testing.share.share_group import ShareGroup
+from aiokafka_lite.testing.share.embedded_share_group import ShareGroup
 
 __all__ = ["GroupView", "view_of"]
 

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from aiokafka_lite.errors import BrokerResponseError, InvalidRecordStateError, InvalidRequestError
-from aiokafka_lite.testing.share.in_flight import (
+from aiokafka_lite.testing.share.in_flight_records import (
     Delivery,
     InFlightBatch,
     InFlightRecords,

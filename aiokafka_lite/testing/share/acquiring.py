@@ -11,7 +11,7 @@ from math import ceil
 from typing import Final, NamedTuple
 
 from aiokafka_lite.record.header import BatchHeader
-from aiokafka_lite.testing.share.in_flight import (
+from aiokafka_lite.testing.share.in_flight_records import (
     Delivery,
     InFlightBatch,
     InFlightRecords,

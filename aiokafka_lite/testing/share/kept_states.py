@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from aiokafka_lite.errors import FencedStateEpochError
-from aiokafka_lite.testing.share.in_flight import Delivery, InFlightBatch, RecordState
+from aiokafka_lite.testing.share.in_flight_records import Delivery, InFlightBatch, RecordState
 from aiokafka_lite.testing.storage.journal import Journal
 
 __all__ = ["UNKNOWN_OFFSET", "KeptState", "KeptStates", "StateKey"]

@@ -15,8 +15,8 @@ from aiokafka_lite.testing.features import Features
 from aiokafka_lite.testing.groups.base_group import Group
 from aiokafka_lite.testing.groups.group_registry import Groups
 from aiokafka_lite.testing.share.dead_letters import DeadLetters
+from aiokafka_lite.testing.share.embedded_share_group import ShareGroup
 from aiokafka_lite.testing.share.kept_states import UNKNOWN_OFFSET, KeptStates, StateKey
-from aiokafka_lite.testing.share.share_group import ShareGroup
 from aiokafka_lite.testing.share.share_partition import SharePartition
 from aiokafka_lite.testing.share.share_sessions import ShareSession, ShareSessionCache
 from aiokafka_lite.testing.share.share_settings import ShareSettings

@@ -18,7 +18,7 @@ from aiokafka_lite.testing.share.acknowledging import (
 )
 from aiokafka_lite.testing.share.acquiring import Acquired, AcquireLimits, Acquisition
 from aiokafka_lite.testing.share.dead_letters import DeadLetters, Undeliverable
-from aiokafka_lite.testing.share.in_flight import Delivery, InFlightRecords, RecordState
+from aiokafka_lite.testing.share.in_flight_records import Delivery, InFlightRecords, RecordState
 from aiokafka_lite.testing.share.kept_states import UNKNOWN_OFFSET, KeptState, KeptStates, StateKey
 from aiokafka_lite.testing.share.share_settings import ShareSettings
 from aiokafka_lite.testing.topics import Partition
