@@ -120,7 +120,9 @@ class Sharer:
         self.session = 0
 
     async def leave(self) -> Any:
-        return await self.target.ask(self.report(-1), 1, self.name)
+        answer = await self.target.ask(self.report(-1), 1, self.name)
+        self.epoch = 0
+        return answer
 
     # Records
 

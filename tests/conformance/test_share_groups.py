@@ -1,8 +1,18 @@
 """Share groups (KIP-932): records acquired, acknowledged and delivered again."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from aiokafka_lite.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from aiokafka_lite.record.record_set import RecordSet
 from tests.conformance.conftest import Compare
+from tests.conformance.requests import fetch
 from tests.conformance.sharing import (
     ACCEPT,
     GAP,
@@ -16,6 +26,20 @@ from tests.conformance.sharing import (
 from tests.conformance.target import Target
 
 pytestmark = pytest.mark.real
+
+
+async def create_letters(target: Target, name: str) -> None:
+    """Create a topic for dead letters, and wait until Kafka accepts its name."""
+    config = CreatableTopicConfig("errors.deadletterqueue.group.enable", "true")
+    request = CreateTopicsRequest([CreatableTopic(name, 1, -1, [], [config])], timeout_ms=20_000)
+    (created,) = (await target.quietly(request, 5, "topics")).topics
+    assert not created.error_code, created
+    assert await target.leader_of(name, 0) >= 0
+
+
+def holds_two_letters(answer: Any) -> bool:
+    (part,) = answer.responses[0].partitions
+    return len(RecordSet(bytes(part.records or b""), "letters", 0, 0).read(10)) >= 2
 
 
 async def test_records_are_acquired_and_accepted(compare: Compare) -> None:
@@ -192,5 +216,81 @@ async def test_attempts_run_out(compare: Compare) -> None:
             if not ranges:
                 break
             await a.acknowledge({0: ranges})
+
+    await compare(scenario)
+
+
+async def test_dead_letters(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        for copies in ("false", "true"):
+            letters = target.unique("dlq.letters")
+            await create_letters(target, letters)
+            a = await new_sharer(
+                target,
+                topic,
+                errors_deadletterqueue_topic_name=letters,
+                errors_deadletterqueue_copy_record_enable=copies,
+                share_delivery_count_limit=2,
+            )
+            await fill(target, topic, 3)
+            await a.get(0)
+            answer = await a.acknowledge({0: [(0, 2, [REJECT, RELEASE, ACCEPT])]})
+            assert not answer.error_code
+            await a.get()
+            await a.acknowledge({0: [(1, 1, [RELEASE])]})
+            while not holds_two_letters(found := await target.quietly(fetch(letters, 0), 11)):
+                await asyncio.sleep(0.05)
+            (part,) = found.responses[0].partitions
+            records = RecordSet(bytes(part.records), letters, 0, 0).read(10)
+            target.note(
+                "letters",
+                tuple((one.key, one.value, tuple(one.headers)) for one in records),
+            )
+            await a.fetch(epoch=-1)
+            await a.leave()
+            topic = await target.topic(1)
+
+    await compare(scenario)
+
+
+async def test_the_limit_of_locks(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 60, 60, 60)
+        a = await new_sharer(target, topic, share_partition_max_record_locks=100)
+        (b,) = await form_sharers(target, a, "b")
+        await a.get(0)
+        await b.fetch(0, max_wait_ms=300)
+        await b.fetch(max_wait_ms=300)
+        await a.acknowledge({0: [(10, 19, [ACCEPT])]})
+        await b.fetch(max_wait_ms=300)
+        await a.acknowledge({0: [(0, 9, [ACCEPT])]})
+        await b.fetch(max_wait_ms=300)
+
+    await compare(scenario)
+
+
+async def test_batch_sizes(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 5, 5, 5, 5)
+        a = await new_sharer(target, topic)
+        await a.get(0, batch_size=7, max_records=12)
+        await a.acknowledge({0: [(3, 12, [RELEASE])]})
+        await a.get(batch_size=3, max_records=4)
+        await a.get(batch_size=3, max_records=400)
+
+    await compare(scenario)
+
+
+async def test_groups_that_begin_at_the_end(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 3)
+        a = await new_sharer(target, topic, share_auto_offset_reset="latest")
+        await a.warm_up(0)
+        await fill(target, topic, 2)
+        await a.get(0)
 
     await compare(scenario)

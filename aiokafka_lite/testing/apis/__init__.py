@@ -19,7 +19,6 @@ from aiokafka_lite.testing.context import Answer, ApiRanges, RequestContext
 __all__ = ["NOT_ENABLED", "SERVED", "Handle", "handle_of"]
 
 NOT_ENABLED: Final[ApiRanges] = {
-    ApiKey.SHARE_GROUP_DESCRIBE: (1, 1),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: (0, 0),
     ApiKey.READ_SHARE_GROUP_STATE: (0, 0),
     ApiKey.WRITE_SHARE_GROUP_STATE: (0, 1),
@@ -27,9 +26,6 @@ NOT_ENABLED: Final[ApiRanges] = {
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: (0, 1),
     ApiKey.STREAMS_GROUP_HEARTBEAT: (0, 1),
     ApiKey.STREAMS_GROUP_DESCRIBE: (0, 1),
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: (0, 0),
 }
 """Offered but rejected; `not_enabled` handles all of them."""
@@ -88,6 +84,10 @@ SERVED: Final[ApiRanges] = {
     ApiKey.SHARE_GROUP_HEARTBEAT: (1, 1),
     ApiKey.SHARE_FETCH: (1, 2),
     ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
+    ApiKey.SHARE_GROUP_DESCRIBE: (1, 1),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
     **NOT_ENABLED,
     ApiKey.DESCRIBE_ACLS: (0, 3),
     ApiKey.CREATE_ACLS: (0, 3),

@@ -123,6 +123,8 @@ def _group(request: ConsumerGroupHeartbeatRequest, context: RequestContext) -> M
     if request.member_epoch != JOINING_EPOCH:
         found = "not found" if group is None else "is not a consumer group"
         raise GroupIdNotFound(f"Group {group_id} {found}.")
+    if group is not None and group.kind == "share":
+        raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
     if isinstance(group, ClassicGroup) and not group.is_empty:
         return upgrade(group, state.groups, settings)
     return MixedGroup(group_id, state.groups, settings)

@@ -38,11 +38,6 @@ def _each_id(request: Any, messages: ModuleType, code: int) -> list[Any]:
     return [messages.DescribedGroup(error_code=code, group_id=one) for one in request.group_ids]
 
 
-def _each_group(request: Any, messages: ModuleType, code: int) -> list[Any]:
-    group = messages.DescribeShareGroupOffsetsResponseGroup
-    return [group(error_code=code, group_id=one.group_id) for one in request.groups]
-
-
 def _each_partition(request: Any, messages: ModuleType, code: int) -> list[Any]:
     """Return the results of share coordinator states: ReadStateResult, WriteStateResult, ..."""
     prefix = type(request).__name__.partition("ShareGroupState")[0]
@@ -61,7 +56,6 @@ def _each_partition(request: Any, messages: ModuleType, code: int) -> list[Any]:
 
 
 NOT_ENABLED: Final[Mapping[ApiKey, tuple[str, _Refuse | None]]] = {
-    ApiKey.SHARE_GROUP_DESCRIBE: ("share.version", _each_id),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: ("share.version", _each_partition),
     ApiKey.READ_SHARE_GROUP_STATE: ("share.version", _each_partition),
     ApiKey.WRITE_SHARE_GROUP_STATE: ("share.version", _each_partition),
@@ -69,9 +63,6 @@ NOT_ENABLED: Final[Mapping[ApiKey, tuple[str, _Refuse | None]]] = {
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: ("share.version", _each_partition),
     ApiKey.STREAMS_GROUP_HEARTBEAT: ("streams.version", None),
     ApiKey.STREAMS_GROUP_DESCRIBE: ("streams.version", _each_id),
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: ("share.version", _each_group),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: ("share.version", None),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: ("share.version", None),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: ("streams.version", None),
 }
 """The feature that enables each API, and how to build its error codes (None: top-level)."""

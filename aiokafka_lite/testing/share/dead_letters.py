@@ -25,8 +25,8 @@ logger: Final = logging.getLogger(__name__)
 
 ALL_IN_SYNC: Final = -1
 ANY_SIZE: Final = 2**31 - 1
-REJECTED: Final = "Client rejected the record."
-EXCEEDED: Final = "Delivery count exceeded the max delivery count."
+REJECTED: Final = "Offset rejected by client."
+EXCEEDED: Final = "Offset delivery count exceeded the threshold."
 
 
 class Undeliverable(NamedTuple):

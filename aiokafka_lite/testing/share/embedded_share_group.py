@@ -215,6 +215,12 @@ class ShareGroup(Group):
         for member_id in self.members:
             self.keep_alive(member_id)
 
+    def next_state_epoch(self) -> int:
+        """Begin a group epoch for offsets that an administrator sets; return it."""
+        self._begin_epoch()
+        self.target_epoch = self.epoch
+        return self.epoch
+
     def close(self) -> None:
         self._timers.close()
 

@@ -134,7 +134,9 @@ class KeptStates:
 
     def initialize(self, key: StateKey, state_epoch: int, start_offset: int) -> None:
         """Store a new state, replacing an earlier one."""
-        self._states[key] = KeptState(state_epoch, start_offset)
+        state = self._states[key] = KeptState(state_epoch, start_offset)
+        if start_offset != UNKNOWN_OFFSET:
+            state.completed = 0
         self.note(key)
 
     def note(self, key: StateKey) -> None:

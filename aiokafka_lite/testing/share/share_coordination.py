@@ -111,10 +111,6 @@ class ShareCoordination:
         """Delete the states of a deleted topic."""
         self._forget(topic_id=topic_id)
 
-    def forget_topic(self, group_id: str, topic_id: UUID) -> None:
-        """Delete the states of a topic in a group, at an administrator's request."""
-        self._forget(group_id, topic_id)
-
     # Share partitions
 
     def partition(self, group_id: str, partition: Partition) -> SharePartition:

@@ -7,7 +7,11 @@ all locks.
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from aiokafka_lite.errors import FencedStateEpochError, NotLeaderForPartitionError
+from aiokafka_lite.errors import (
+    FencedStateEpochError,
+    NotLeaderForPartitionError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing.clock import Clock, Timer
 from aiokafka_lite.testing.share.acknowledging import (
@@ -74,7 +78,7 @@ class SharePartition:
         self.partition = partition
         self.watchers = Watchers()
         self._key = key
-        self._kept = kept
+        self._is_fenced = False
         self._states = states
         self._settings = settings
         self._clock = clock
@@ -101,12 +105,12 @@ class SharePartition:
 
     @property
     def is_current(self) -> bool:
-        """True unless the partition has another leader since, or its state was replaced."""
-        return (
-            self.partition.leader_epoch == self._leader_epoch
-            and self._states.get(self._key) is self._kept
-            and self._kept.state_epoch == self._state_epoch
-        )
+        """True until the partition has another leader, or a change cannot be stored.
+
+        As in Kafka, a leader learns only from its next change that an administrator has set or
+        deleted the offset.
+        """
+        return self.partition.leader_epoch == self._leader_epoch and not self._is_fenced
 
     # Fetches
 
@@ -188,6 +192,7 @@ class SharePartition:
         Raises:
             InvalidRecordStateError, InvalidRequestError: An acknowledgement is invalid.
             NotLeaderForPartitionError: An administrator has set the group's offset since.
+            UnknownTopicOrPartitionError: An administrator has deleted it.
         """
         settings = self._settings
         until_ms = self._clock.now_ms() + settings.lock_duration_ms
@@ -204,6 +209,9 @@ class SharePartition:
         except FencedStateEpochError as error:
             acknowledgement.roll_back()
             raise NotLeaderForPartitionError(str(error)) from error
+        except UnknownTopicOrPartitionError:
+            acknowledgement.roll_back()
+            raise
         self._after(acknowledgement.changes)
 
     def release(self, member_id: str) -> None:
@@ -222,7 +230,7 @@ class SharePartition:
         )
         try:
             self._store(changes)
-        except FencedStateEpochError:
+        except (FencedStateEpochError, UnknownTopicOrPartitionError):
             return  # the next request replaces this share partition
         self._after(changes)
 
@@ -231,16 +239,25 @@ class SharePartition:
 
         Raises:
             FencedStateEpochError: An administrator has set the group's offset since.
+            UnknownTopicOrPartitionError: An administrator has deleted it.
         """
         if not changes:
             return
-        self._kept.write(
-            self._state_epoch,
-            self._leader_epoch,
-            self.records.start_offset,
-            self.records.completed,
-            [(change.span.first, change.span.last, change.span.delivery) for change in changes],
-        )
+        kept = self._states.get(self._key)
+        if kept is None:
+            self._is_fenced = True
+            raise UnknownTopicOrPartitionError(f"{self.partition} has no state in the group")
+        try:
+            kept.write(
+                self._state_epoch,
+                self._leader_epoch,
+                self.records.start_offset,
+                self.records.completed,
+                [(change.span.first, change.span.last, change.span.delivery) for change in changes],
+            )
+        except FencedStateEpochError:
+            self._is_fenced = True
+            raise
         self._states.note(self._key)
 
     def _after(self, changes: Sequence[Change]) -> None:

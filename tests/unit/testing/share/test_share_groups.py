@@ -185,3 +185,35 @@ def test_disabled_share_groups(broker: SocketlessBroker) -> None:
     assert disabled.ask(ShareFetchRequest("g", "m"), 2).error_code == 35
     assert disabled.ask(ShareAcknowledgeRequest("g", "m"), 2).error_code == 35
     assert not broker.ask(MetadataRequest([]), 9).topics
+
+
+def test_dead_letters_are_written_after_the_last_delivery(
+    broker: SocketlessBroker, worker: Worker
+) -> None:
+    broker.state.create_topic("dlq.orders", configs={"errors.deadletterqueue.group.enable": "true"})
+    configure(
+        broker,
+        share_auto_offset_reset="earliest",
+        share_delivery_count_limit="2",
+        errors_deadletterqueue_topic_name="dlq.orders",
+    )
+    append(broker, 1)
+    letters = broker.state.topics["dlq.orders"].partitions[0].log
+    worker.acquired()
+    broker.clock.advance(LOCK_SECONDS)
+    assert letters.end_offset == 0
+    assert worker.acquired() == [(0, 0, 2)]
+    broker.clock.advance(LOCK_SECONDS)
+    assert letters.end_offset == 1
+    assert worker.acquired() == []
+
+
+def test_a_deleted_topic_has_no_records(broker: SocketlessBroker, worker: Worker) -> None:
+    append(broker, 1)
+    worker.acquired()
+    share = broker.state.share
+    assert share.partitions_of("g")
+    broker.state.delete_topic("orders")
+    assert not share.partitions_of("g")
+    assert not share.states.of_group("g")
+    broker.clock.advance(LOCK_SECONDS)
