@@ -42,8 +42,6 @@ from aiokafka_lite.admin.groups.group_types import (
 from aiokafka_lite.admin.groups.lag import PartitionLag
 from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListing, GroupListings
 from aiokafka_lite.admin.groups.producer_transactions import (
-    AbortTransactionSpec,
-    FencedProducer,
     ProducerDescription,
     TransactionDescription,
     TransactionListing,
@@ -62,6 +60,7 @@ from aiokafka_lite.admin.groups.streams_groups import (
     StreamsTopic,
     StreamsTopology,
 )
+from aiokafka_lite.admin.groups.transaction_ends import AbortTransactionSpec, FencedProducer
 from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.admin.records_to_delete import RecordsToDelete

@@ -45,6 +45,7 @@ from aiokafka_lite.admin.groups import producer_transactions as _producer_transa
 from aiokafka_lite.admin.groups import removal as _removal
 from aiokafka_lite.admin.groups import share_groups as _share_groups
 from aiokafka_lite.admin.groups import streams_groups as _streams_groups
+from aiokafka_lite.admin.groups import transaction_ends as _transaction_ends
 from aiokafka_lite.admin.groups.group_offsets import GroupOffsets
 from aiokafka_lite.admin.groups.group_types import (
     ClassicGroupDescription,
@@ -54,14 +55,13 @@ from aiokafka_lite.admin.groups.group_types import (
 from aiokafka_lite.admin.groups.lag import PartitionLag
 from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListings
 from aiokafka_lite.admin.groups.producer_transactions import (
-    AbortTransactionSpec,
-    FencedProducer,
     ProducerDescription,
     TransactionDescription,
     TransactionListings,
 )
 from aiokafka_lite.admin.groups.share_groups import ShareGroupDescription, ShareGroupOffsets
 from aiokafka_lite.admin.groups.streams_groups import StreamsGroupDescription
+from aiokafka_lite.admin.groups.transaction_ends import AbortTransactionSpec, FencedProducer
 from aiokafka_lite.admin.new_partitions import NewPartitions
 from aiokafka_lite.admin.new_topic import NewTopic
 from aiokafka_lite.admin.records_to_delete import RecordsToDelete
@@ -2215,7 +2215,7 @@ class AIOKafkaAdminClient:
         Source: WriteTxnMarkersRequest.json, KIP-664.
         """
         self._check_home()
-        await _producer_transactions.abort_transaction(self._dispatcher, spec, timeout_ms)
+        await _transaction_ends.abort_transaction(self._dispatcher, spec, timeout_ms)
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
@@ -2239,7 +2239,7 @@ class AIOKafkaAdminClient:
         Source: InitProducerIdRequest.json, KIP-360.
         """
         self._check_home()
-        return await _producer_transactions.fence_producers(
+        return await _transaction_ends.fence_producers(
             self._dispatcher, transactional_ids, timeout_ms
         )
 
@@ -2265,7 +2265,7 @@ class AIOKafkaAdminClient:
         Source: InitProducerIdRequest.json, KIP-939.
         """
         self._check_home()
-        results = await _producer_transactions.fence_producers(
+        results = await _transaction_ends.fence_producers(
             self._dispatcher, [transactional_id], timeout_ms
         )
         results.raise_for_errors()

@@ -30,6 +30,7 @@ from aiokafka_lite._arguments import milliseconds
 from aiokafka_lite.admin.core.controller_cluster import ControllerCluster
 from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.core.retried_errors import FinalError, raise_to_retry
 from aiokafka_lite.admin.core.scatter import scatter
 from aiokafka_lite.admin.core.too_old import too_old
 from aiokafka_lite.admin.core.whereabouts import find_coordinators, find_leaders
@@ -46,6 +47,7 @@ from aiokafka_lite.cluster.retry import (
     raise_error_code,
 )
 from aiokafka_lite.errors import (
+    BrokerResponseError,
     IllegalStateError,
     KafkaError,
     UnsupportedVersionError,
@@ -190,7 +192,8 @@ class Dispatcher:
         Args:
             build: Builds the request for a version and the items that are pending.
             read: Reports each item of a response with `outcomes.on_value` and `on_code`. Raises
-                the KafkaError of the whole response, if it has one (`raise_error_code`).
+                the KafkaError of the whole response, if it has one (`raise_error_code`); the
+                policy of `outcomes` decides if it is retried.
 
         Raises:
             KafkaError: No broker reported the outcome of any item: the reason. Otherwise, each item
@@ -412,11 +415,13 @@ class Dispatcher:
         def check(response: ResponseT) -> None:
             try:
                 read(response, outcomes)
-            except KafkaError:
+            except KafkaError as error:
                 outcomes.on_refused(asked)
+                if isinstance(error, BrokerResponseError):
+                    raise_to_retry(error, again=outcomes.retries_refusal(error))
                 raise
-            if (again := outcomes.end(asked)) is not None:
-                raise again if again.retriable else _Again(*again.args) from again
+            if (pending := outcomes.end(asked)) is not None:
+                raise_to_retry(pending, again=True)
 
         if not items:
             return
@@ -431,6 +436,8 @@ class Dispatcher:
                 feature=feature,
                 purpose=purpose,
             )
+        except FinalError as final:
+            outcomes.fail_pending(final.error, items)
         except KafkaError as error:
             outcomes.fail_pending(error, items)
 
@@ -470,12 +477,6 @@ class Dispatcher:
             outcomes.on_refused(asked)
             raise
         outcomes.end(asked)
-
-
-class _Again(KafkaError):
-    """The error of an item that its room retries, although Kafka's table does not."""
-
-    retriable = True
 
 
 def _request_class(kind: type[object]) -> type[Request]:

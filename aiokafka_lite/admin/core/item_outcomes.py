@@ -50,6 +50,7 @@ class Outcomes(Generic[K, V]):
         retriable: True for an item's error that a later request may not get. By default the error
             classes decide; Kafka's table calls some errors retriable that are final for a request,
             such as UNKNOWN_TOPIC_OR_PARTITION when a topic is deleted.
+        retries_refusal: Likewise for the error of a whole response; None: as `retriable`.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class Outcomes(Generic[K, V]):
         label: Callable[[K], str],
         *,
         retriable: Callable[[KafkaError], bool] = lambda error: error.retriable,
+        retries_refusal: Callable[[KafkaError], bool] | None = None,
     ) -> None:
         self.label = label
+        self.retries_refusal = retries_refusal or retriable
         self._retriable = retriable
         self._items = tuple(dict.fromkeys(items))
         # The last error of each item that has no outcome yet.

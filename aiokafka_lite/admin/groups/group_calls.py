@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from aiokafka_lite._arguments import wire_string
+from aiokafka_lite.admin.core.item_outcomes import item_error
 from aiokafka_lite.errors import (
     GroupCoordinatorNotAvailableError,
     GroupLoadInProgressError,
@@ -20,10 +21,14 @@ __all__ = [
     "NAMES_UNTIL",
     "by_topic",
     "group_label",
+    "id_label",
     "may_settle",
     "names_of",
+    "never",
     "of_coordinator",
+    "partition_label",
     "partitions_of",
+    "raise_of_group",
 ]
 
 _OF_COORDINATOR: Final = (
@@ -45,6 +50,11 @@ def of_coordinator(error: KafkaError) -> bool:
     return isinstance(error, _OF_COORDINATOR)
 
 
+def never(error: KafkaError) -> bool:
+    """For calls in which Java retries errors of whole responses, but not those of single items."""
+    return False
+
+
 def may_settle(error: KafkaError) -> bool:
     """True for the errors that Java retries when it changes offsets: also a rebalance, which may
     be the last member's leave."""
@@ -54,6 +64,22 @@ def may_settle(error: KafkaError) -> bool:
 def group_label(group_id: str) -> str:
     """Name a group in an error message."""
     return f"group {group_id!r}"
+
+
+def id_label(transactional_id: str) -> str:
+    """Name a transactional id in an error message."""
+    return f"transactional id {transactional_id!r}"
+
+
+def partition_label(tp: TopicPartition) -> str:
+    """Name a partition in an error message."""
+    return f"partition {tp.topic}-{tp.partition}"
+
+
+def raise_of_group(group_id: str, code: int, message: str | None = None) -> None:
+    """Raise the error of a whole response about a group, if the code is one."""
+    if code:
+        raise item_error(code, group_label(group_id), message)
 
 
 def names_of(name: str, given: object) -> list[str]:

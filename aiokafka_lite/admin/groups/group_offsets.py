@@ -31,10 +31,13 @@ from aiokafka_lite.admin.groups.group_calls import (
     by_topic,
     group_label,
     may_settle,
+    never,
     of_coordinator,
+    partition_label,
+    raise_of_group,
 )
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.cluster.retry import CoordinatorOf, Route, ToNode, raise_error_code
+from aiokafka_lite.cluster.retry import CoordinatorOf, Route, ToNode
 from aiokafka_lite.errors import (
     IllegalGenerationError,
     KafkaError,
@@ -89,10 +92,6 @@ _HAS_MEMBERS: Final = "the group has active members: stop them before you change
 
 GroupOffsets = Results[TopicPartition, "OffsetAndMetadata | None"]
 """The committed offset of each partition of a group, None if nothing is committed, or an error."""
-
-
-def _partition_label(tp: TopicPartition) -> str:
-    return f"partition {tp.topic}-{tp.partition}"
 
 
 # --- listing
@@ -240,7 +239,7 @@ def _report(
         return
     found: dict[TopicPartition, OffsetAndMetadata | KafkaError | None] = {}
     for tp in answer.partitions if asked is None else asked:
-        label = f"{group_label(group)}, {_partition_label(tp)}"
+        label = f"{group_label(group)}, {partition_label(tp)}"
         if tp not in answer.partitions:
             found[tp] = KafkaProtocolError(f"{label}: the response leaves it out")
             continue
@@ -287,7 +286,7 @@ async def alter_group_offsets(
     wanted = offsets_to_commit(offsets)
     outcomes: Outcomes[TopicPartition, None] = Outcomes(
         wanted,
-        lambda tp: f"{group_label(group)}, {_partition_label(tp)}",
+        lambda tp: f"{group_label(group)}, {partition_label(tp)}",
         retriable=may_settle,
     )
 
@@ -326,8 +325,9 @@ async def delete_group_offsets(
     asked = as_partitions(list(partitions))
     outcomes: Outcomes[TopicPartition, None] = Outcomes(
         asked,
-        lambda tp: f"{group_label(group)}, {_partition_label(tp)}",
-        retriable=of_coordinator,
+        lambda tp: f"{group_label(group)}, {partition_label(tp)}",
+        retriable=never,
+        retries_refusal=of_coordinator,
     )
 
     def build(version: int, pending: list[TopicPartition]) -> OffsetDeleteRequest:
@@ -342,7 +342,7 @@ async def delete_group_offsets(
         )
 
     def read(response: OffsetDeleteResponse, outcomes: Outcomes[TopicPartition, None]) -> None:
-        raise_error_code(response)
+        raise_of_group(group, response.error_code)
         for topic in response.topics:
             for each in topic.partitions:
                 tp = TopicPartition(topic.name, each.partition_index)

@@ -1,13 +1,11 @@
-"""Lists and describes transactions and producers; ends transactions that hang.
+"""Lists and describes transactions and producers.
 
 Source: ListTransactionsRequest.json v0-v2, DescribeTransactionsRequest.json v0,
-DescribeProducersRequest.json v0, WriteTxnMarkersRequest.json v0-v2, InitProducerIdRequest.json;
-KIP-360, 664, 994, 1152.
+DescribeProducersRequest.json v0; KIP-664, 994, 1152.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +13,6 @@ from typing import Final
 from aiokafka_lite._arguments import (
     INT32,
     INT64,
-    as_partition,
     as_partitions,
     whole,
     wire_string,
@@ -23,17 +20,18 @@ from aiokafka_lite._arguments import (
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
-from aiokafka_lite.admin.groups.group_calls import by_topic, names_of, of_coordinator
+from aiokafka_lite.admin.groups.group_calls import (
+    by_topic,
+    id_label,
+    names_of,
+    of_coordinator,
+    partition_label,
+)
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.cluster.retry import CoordinatorOf, ToNode, raise_error_code
+from aiokafka_lite.cluster.retry import ToNode, raise_error_code
 from aiokafka_lite.errors import (
-    BrokerNotAvailableError,
     IllegalArgumentError,
     KafkaError,
-    KafkaProtocolError,
-    NotLeaderForPartitionError,
-    ReplicaNotAvailableError,
-    UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -44,34 +42,21 @@ from aiokafka_lite.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from aiokafka_lite.protocol.messages.init_producer_id import InitProducerIdRequest
 from aiokafka_lite.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from aiokafka_lite.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = [
-    "AbortTransactionSpec",
-    "FencedProducer",
     "ProducerDescription",
     "TransactionDescription",
     "TransactionListing",
     "TransactionListings",
-    "abort_transaction",
     "describe_producers",
     "describe_transactions",
-    "fence_producers",
     "list_transactions",
 ]
-
-_INT16: Final = 2**15 - 1
 
 _DURATION_FROM: Final = 1
 """The version of ListTransactions that filters by duration (KIP-994)."""
@@ -172,31 +157,6 @@ class ProducerDescription:
     transaction_start_offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class AbortTransactionSpec:
-    """A hanging transaction of a partition, as `describe_producers` finds it.
-
-    Attributes:
-        coordinator_epoch: None or negative: 0, as Kafka's own tool sends it.
-    """
-
-    topic_partition: TopicPartition
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FencedProducer:
-    """The producer id and epoch that fenced the producers of a transactional id."""
-
-    producer_id: int
-    producer_epoch: int
-
-
-# --- looking
-
-
 async def list_transactions(
     dispatcher: Dispatcher,
     timeout_ms: float | None,
@@ -239,14 +199,6 @@ async def list_transactions(
     )
 
 
-def _id_label(transactional_id: str) -> str:
-    return f"transactional id {transactional_id!r}"
-
-
-def _partition_label(tp: TopicPartition) -> str:
-    return f"partition {tp.topic}-{tp.partition}"
-
-
 async def describe_transactions(
     dispatcher: Dispatcher, transactional_ids: object, timeout_ms: float | None
 ) -> Results[str, TransactionDescription]:
@@ -254,7 +206,7 @@ async def describe_transactions(
     deadline = dispatcher.deadline(timeout_ms)
     asked = names_of("transactional_ids", transactional_ids)
     outcomes: Outcomes[str, TransactionDescription] = Outcomes(
-        asked, _id_label, retriable=of_coordinator
+        asked, id_label, retriable=of_coordinator
     )
 
     def build(version: int, pending: list[str]) -> DescribeTransactionsRequest:
@@ -307,7 +259,7 @@ async def describe_producers(
     """See `AIOKafkaAdminClient.describe_producers`."""
     deadline = dispatcher.deadline(timeout_ms)
     outcomes: Outcomes[TopicPartition, list[ProducerDescription]] = Outcomes(
-        as_partitions(partitions), _partition_label
+        as_partitions(partitions), partition_label
     )
 
     def build(version: int, pending: list[TopicPartition]) -> DescribeProducersRequest:
@@ -355,96 +307,3 @@ async def describe_producers(
 
 def _known(value: int) -> int | None:
     return None if value < 0 else value
-
-
-# --- ending
-
-
-_MOVED: Final = (
-    BrokerNotAvailableError,
-    NotLeaderForPartitionError,
-    ReplicaNotAvailableError,
-    UnknownTopicOrPartitionError,
-)
-
-
-async def abort_transaction(
-    dispatcher: Dispatcher, spec: AbortTransactionSpec, timeout_ms: float | None
-) -> None:
-    """See `AIOKafkaAdminClient.abort_transaction`."""
-    deadline = dispatcher.deadline(timeout_ms)
-    if not isinstance(spec, AbortTransactionSpec):
-        raise TypeError(f"`spec` must be an AbortTransactionSpec, not {spec!r}")
-    tp = as_partition(spec.topic_partition)
-    producer_id = whole("producer_id", spec.producer_id, most=INT64)
-    producer_epoch = whole("producer_epoch", spec.producer_epoch, most=_INT16)
-    epoch = spec.coordinator_epoch
-    marker = WritableTxnMarker(
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transaction_result=False,
-        topics=[WritableTxnMarkerTopic(tp.topic, [tp.partition])],
-        coordinator_epoch=0
-        if epoch is None or epoch < 0
-        else whole("coordinator_epoch", epoch, most=INT32),
-    )
-    outcomes: Outcomes[TopicPartition, None] = Outcomes(
-        [tp], _partition_label, retriable=lambda error: isinstance(error, _MOVED)
-    )
-
-    def build(version: int, pending: list[TopicPartition]) -> WriteTxnMarkersRequest:
-        return WriteTxnMarkersRequest([marker])
-
-    def read(response: WriteTxnMarkersResponse, outcomes: Outcomes[TopicPartition, None]) -> None:
-        for written in response.markers:
-            if written.producer_id != producer_id:
-                raise KafkaProtocolError(
-                    f"the broker ended a transaction of producer id {written.producer_id}; "
-                    f"{producer_id} was requested"
-                )
-            for topic in written.topics:
-                for each in topic.partitions:
-                    found = TopicPartition(topic.name, each.partition_index)
-                    if not outcomes.on_code(found, each.error_code):
-                        outcomes.on_value(found, None)
-
-    results = await dispatcher.settle_on_leaders(
-        outcomes,
-        WriteTxnMarkersRequest,
-        build,
-        read,
-        deadline,
-        feature="Aborting a hanging transaction",
-    )
-    results.raise_for_errors()
-
-
-async def fence_producers(
-    dispatcher: Dispatcher, transactional_ids: object, timeout_ms: float | None
-) -> Results[str, FencedProducer]:
-    """See `AIOKafkaAdminClient.fence_producers`."""
-    deadline = dispatcher.deadline(timeout_ms)
-    asked = names_of("transactional_ids", transactional_ids)
-    outcomes: Outcomes[str, FencedProducer] = Outcomes(asked, _id_label)
-
-    async def fence(transactional_id: str) -> None:
-        request = InitProducerIdRequest(
-            transactional_id=transactional_id,
-            # Nothing is written under the new epoch, so any timeout that the broker accepts is
-            # right; Java also sends the call's.
-            transaction_timeout_ms=dispatcher.broker_timeout_ms(deadline),
-        )
-        try:
-            response = await dispatcher.ask(
-                request, CoordinatorOf(transactional_id, CoordinatorKind.TRANSACTION), deadline
-            )
-        except KafkaError as error:
-            outcomes.fail_pending(error, [transactional_id])
-        else:
-            fenced = FencedProducer(response.producer_id, response.producer_epoch)
-            outcomes.on_value(transactional_id, fenced)
-
-    async with asyncio.TaskGroup() as tasks:
-        for each in asked:
-            tasks.create_task(fence(each), name=f"fence {_id_label(each)}")
-    return outcomes.results()

@@ -14,13 +14,18 @@ from aiokafka_lite.admin.core.item_errors import perhaps_ours
 from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.groups.consumer_groups import members_of
-from aiokafka_lite.admin.groups.group_calls import group_label, names_of, of_coordinator
+from aiokafka_lite.admin.groups.group_calls import (
+    group_label,
+    names_of,
+    never,
+    of_coordinator,
+    raise_of_group,
+)
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.cluster.retry import CoordinatorOf, raise_error_code
+from aiokafka_lite.cluster.retry import CoordinatorOf
 from aiokafka_lite.errors import (
     GroupIdNotFound,
     IllegalArgumentError,
-    KafkaError,
     UnknownMemberIdError,
 )
 from aiokafka_lite.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -89,7 +94,10 @@ async def remove_members(
     else:
         identities = {each: MemberIdentity("", each) for each in named}
     outcomes: Outcomes[str, None] = Outcomes(
-        identities, lambda member: f"member {member!r} of {group_label(group)}", retriable=_never
+        identities,
+        lambda member: f"member {member!r} of {group_label(group)}",
+        retriable=never,
+        retries_refusal=of_coordinator,
     )
 
     def build(version: int, asked: list[str]) -> LeaveGroupRequest:
@@ -99,7 +107,7 @@ async def remove_members(
         return LeaveGroupRequest(group_id=group, members=leaving)
 
     def read(response: LeaveGroupResponse, outcomes: Outcomes[str, None]) -> None:
-        raise_error_code(response)
+        raise_of_group(group, response.error_code)
         for each in response.members:
             member = each.group_instance_id or each.member_id
             message = None
@@ -118,7 +126,3 @@ async def remove_members(
         oldest=_MANY_MEMBERS_FROM,
         feature="Removing members from a group",
     )
-
-
-def _never(error: KafkaError) -> bool:
-    return False

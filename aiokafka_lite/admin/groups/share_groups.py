@@ -28,8 +28,11 @@ from aiokafka_lite.admin.groups.group_calls import (
     group_label,
     may_settle,
     names_of,
+    never,
     of_coordinator,
+    partition_label,
     partitions_of,
+    raise_of_group,
 )
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.retry import CoordinatorOf
@@ -234,9 +237,7 @@ async def list_share_group_offsets(
                 for each in topic.partitions:
                     tp = TopicPartition(topic.topic_name, each.partition_index)
                     if each.error_code:
-                        label = (
-                            f"{group_label(group.group_id)}, partition {tp.topic}-{tp.partition}"
-                        )
+                        label = f"{group_label(group.group_id)}, {partition_label(tp)}"
                         found[tp] = item_error(each.error_code, label, each.error_message)
                     elif each.start_offset < 0:
                         found[tp] = None
@@ -248,7 +249,7 @@ async def list_share_group_offsets(
                         )
             wanted = asked[group.group_id]
             for tp in wanted or ():
-                missing = f"{group_label(group.group_id)}, partition {tp.topic}-{tp.partition}"
+                missing = f"{group_label(group.group_id)}, {partition_label(tp)}"
                 found.setdefault(tp, KafkaProtocolError(f"{missing}: the response leaves it out"))
             outcomes.on_value(group.group_id, Results(found))
 
@@ -279,8 +280,9 @@ async def alter_share_group_offsets(
     }
     outcomes: Outcomes[TopicPartition, None] = Outcomes(
         wanted,
-        lambda tp: f"{group_label(group)}, partition {tp.topic}-{tp.partition}",
-        retriable=may_settle,
+        lambda tp: f"{group_label(group)}, {partition_label(tp)}",
+        retriable=never,
+        retries_refusal=may_settle,
     )
 
     def build(version: int, pending: list[TopicPartition]) -> AlterShareGroupOffsetsRequest:
@@ -303,7 +305,7 @@ async def alter_share_group_offsets(
     def read(
         response: AlterShareGroupOffsetsResponse, outcomes: Outcomes[TopicPartition, None]
     ) -> None:
-        _raise_code(group, response.error_code, response.error_message)
+        raise_of_group(group, response.error_code, response.error_message)
         for topic in response.responses:
             for each in topic.partitions:
                 tp = TopicPartition(topic.topic_name, each.partition_index)
@@ -331,7 +333,8 @@ async def delete_share_group_offsets(
     outcomes: Outcomes[str, None] = Outcomes(
         wanted,
         lambda topic: f"{group_label(group)}, topic {topic!r}",
-        retriable=may_settle,
+        retriable=never,
+        retries_refusal=may_settle,
     )
 
     def build(version: int, pending: list[str]) -> DeleteShareGroupOffsetsRequest:
@@ -340,7 +343,7 @@ async def delete_share_group_offsets(
         )
 
     def read(response: DeleteShareGroupOffsetsResponse, outcomes: Outcomes[str, None]) -> None:
-        _raise_code(group, response.error_code, response.error_message)
+        raise_of_group(group, response.error_code, response.error_message)
         for each in response.responses:
             if not outcomes.on_code(each.topic_name, each.error_code, each.error_message):
                 outcomes.on_value(each.topic_name, None)
@@ -354,9 +357,3 @@ async def delete_share_group_offsets(
         deadline,
         feature=_FEATURE,
     )
-
-
-def _raise_code(group: str, code: int, message: str | None) -> None:
-    """Raise the error of a whole response, with the broker's reason."""
-    if code:
-        raise item_error(code, group_label(group), message)

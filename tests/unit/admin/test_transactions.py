@@ -23,6 +23,12 @@ from aiokafka_lite.errors import (
     TransactionalIdNotFoundError,
     UnsupportedVersionError,
 )
+from aiokafka_lite.protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, CoordinatorType, FakeCluster
 from tests.unit.error_table import assert_reactions, reactions
@@ -392,3 +398,32 @@ async def test_every_error_of_a_transactional_id(
         },
         reaction_to,
     )
+
+
+async def test_a_hanging_transaction_is_aborted_once_its_partition_has_a_leader(
+    brokers: FakeCluster, admin: AIOKafkaAdminClient
+) -> None:
+    """The errors of the look-up are retried by their classes, not by the table of the request."""
+    fault = brokers.control(
+        ApiKey.METADATA,
+        when=lambda request: request.topics is not None,
+        after_handling=True,
+        edit=lambda response: setattr(response.topics[0].partitions[0], "leader_id", -1),
+    )
+    marked = brokers.control(
+        ApiKey.WRITE_TXN_MARKERS,
+        respond_with=lambda request: WriteTxnMarkersResponse(
+            [
+                WritableTxnMarkerResult(
+                    5,
+                    [
+                        WritableTxnMarkerTopicResult(
+                            "orders", [WritableTxnMarkerPartitionResult(0, 0)]
+                        )
+                    ],
+                )
+            ]
+        ),
+    )
+    await admin.abort_transaction(AbortTransactionSpec(TopicPartition("orders", 0), 5, 0))
+    assert (fault.hits, marked.hits) == (1, 1)
