@@ -1,11 +1,17 @@
-"""Share groups; the embedded broker has none, so the responses are made here."""
+"""Share groups, mostly with responses that are made here."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from aiokafka_lite.admin import AclOperation, AIOKafkaAdminClient, ShareGroupOffset
+from aiokafka_lite.admin import (
+    AclOperation,
+    AIOKafkaAdminClient,
+    FeatureUpdate,
+    FeatureUpgradeType,
+    ShareGroupOffset,
+)
 from aiokafka_lite.errors import (
     GroupAuthorizationFailedError,
     GroupIdNotFound,
@@ -292,6 +298,8 @@ async def test_brokers_without_share_groups() -> None:
 
 
 async def test_brokers_that_have_share_groups_switched_off(admin: AIOKafkaAdminClient) -> None:
+    off = FeatureUpdate(0, FeatureUpgradeType.SAFE_DOWNGRADE)
+    (await admin.update_features({"share.version": off})).raise_for_errors()
     results = await admin.describe_share_groups(["g"])
     assert isinstance(results["g"], UnsupportedVersionError)
     with pytest.raises(UnsupportedVersionError):
