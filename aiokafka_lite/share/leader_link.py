@@ -392,6 +392,9 @@ class LeaderLink:
             )
         except (KafkaError, TimeoutError) as error:
             self._on_exchange_failed(parts, error)
+        except asyncio.CancelledError:
+            self._fail(parts, self._unanswered(), renews=False)
+            raise
         else:
             self._on_fetch_response(response, parts, sent_at)
         finally:
@@ -505,6 +508,9 @@ class LeaderLink:
                 self.pending.on_renewal_failed(part, error, gone=False)
         except KafkaError as error:
             self._on_exchange_failed(parts, error, renews=renews)
+        except asyncio.CancelledError:
+            self._fail(parts, self._unanswered(), renews=renews)
+            raise
         else:
             self._on_acknowledge_response(response, parts, sent_at, renews=renews)
         finally:
@@ -645,6 +651,11 @@ class LeaderLink:
             log.debug("%s: broker %d: %r", self._options.log_name, self.node_id, error)
             self._owner.on_stale_metadata()
         self._pause()
+
+    def _unanswered(self) -> KafkaConnectionError:
+        return KafkaConnectionError(
+            f"the consumer was stopped before broker {self.node_id} answered"
+        )
 
     def _fail(self, parts: Parts, error: KafkaError, *, renews: bool) -> None:
         for part in parts.values():

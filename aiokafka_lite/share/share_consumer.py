@@ -494,7 +494,7 @@ class AIOKafkaShareConsumer:
             record = arguments[0]
             kind = _type(arguments[1] if len(arguments) == 2 else AcknowledgeType.ACCEPT)
             return mark(record._acquisition, record.offset, kind)
-        if len(arguments) not in (3, 4):
+        if len(arguments) not in (3, 4) or isinstance(arguments[0], ShareRecord):
             raise TypeError(
                 "acknowledge() takes (record[, type]) or (topic, partition, offset[, type]), not "
                 f"{arguments!r}"

@@ -1,0 +1,154 @@
+"""The share consumer on three real brokers: a broker dies, a leader moves, a Java member joins."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+import pytest
+
+from aiokafka_lite import (
+    AIOKafkaAdminClient,
+    AIOKafkaProducer,
+    AIOKafkaShareConsumer,
+    TopicPartition,
+)
+from aiokafka_lite.admin import ConfigResource
+from aiokafka_lite.errors import KafkaError
+from tools.kafka.java import run
+from tools.kafka.releases import FALLBACK
+
+pytestmark = pytest.mark.timeout(600)
+
+PATIENCE = 180.0
+JAVA_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+
+
+async def new_group(cluster, **config: str) -> str:
+    group = f"share-{uuid.uuid4().hex[:10]}"
+    changes = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "15000"}
+    async with AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        outcome = await admin.incremental_alter_configs({ConfigResource("group", group): changes})
+        outcome.raise_for_errors()
+    return group
+
+
+async def produce(cluster, topic: str, values: range, partitions: int) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        acks = [
+            await producer.send(topic, b"%d" % value, partition=value % partitions)
+            for value in values
+        ]
+        await asyncio.gather(*acks)
+
+
+def consumer_of(cluster, topic: str, group: str, **options: object) -> AIOKafkaShareConsumer:
+    return AIOKafkaShareConsumer(
+        topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group, **options
+    )
+
+
+async def leader_of(cluster, tp: TopicPartition) -> int:
+    async with AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        [topic] = await admin.describe_topics([tp.topic])
+        return topic["partitions"][tp.partition]["leader"]
+
+
+async def accept_until(consumer: AIOKafkaShareConsumer, wanted: set[int]) -> dict[int, int]:
+    """Read and accept until all wanted values were accepted for certain; return their numbers of
+    confirmed acknowledgements."""
+    accepted: dict[int, int] = {}
+    async with asyncio.timeout(PATIENCE):
+        while not wanted <= accepted.keys():
+            batch = await consumer.getmany(timeout_ms=1000, max_records=20)
+            marks = [(int(record.value), record.accept()) for record in batch]
+            for value, mark in marks:
+                try:
+                    await mark
+                except KafkaError:
+                    continue  # it comes again
+                accepted[value] = accepted.get(value, 0) + 1
+    return accepted
+
+
+async def test_records_of_all_leaders_are_accepted(kafka3, topic3) -> None:
+    name, group = topic3(partitions=6), await new_group(kafka3)
+    await produce(kafka3, name, range(600), 6)
+    async with consumer_of(kafka3, name, group) as consumer:
+        accepted = await accept_until(consumer, set(range(600)))
+    assert set(accepted.values()) == {1}
+
+
+async def test_a_killed_leader_loses_no_record(kafka3, topic3) -> None:
+    name, group = topic3(partitions=3), await new_group(kafka3)
+    await produce(kafka3, name, range(300), 3)
+    victim = await leader_of(kafka3, TopicPartition(name, 0))
+    async with consumer_of(kafka3, name, group) as consumer:
+        accepted = await accept_until(consumer, {0})
+        await asyncio.to_thread(kafka3.kill, victim)
+        try:
+            rest = set(range(300)) - accepted.keys()
+            await accept_until(consumer, rest)
+        finally:
+            await asyncio.to_thread(kafka3.start, victim)
+
+
+async def test_held_records_of_a_moved_leader_come_again(kafka3, topic3) -> None:
+    name, group = topic3(partitions=1), await new_group(kafka3)
+    await produce(kafka3, name, range(10), 1)
+    tp = TopicPartition(name, 0)
+    old = await leader_of(kafka3, tp)
+    new = next(node for node in kafka3.node_ids if node != old)
+    async with consumer_of(kafka3, name, group) as consumer, asyncio.timeout(PATIENCE):
+        held = await consumer.getone()
+        async with AIOKafkaAdminClient(bootstrap_servers=kafka3.bootstrap_servers) as admin:
+            (await admin.alter_partition_reassignments({tp: [new]})).raise_for_errors()
+            while await leader_of(kafka3, tp) != new:
+                await asyncio.sleep(0.2)
+        with pytest.raises(KafkaError):
+            await held.accept()
+        accepted = await accept_until(consumer, set(range(10)))
+    assert accepted[0] >= 1
+
+
+async def test_java_and_this_client_take_over_from_each_other(kafka3, topic3) -> None:
+    name, group = topic3(partitions=3), await new_group(kafka3)
+    await produce(kafka3, name, range(100), 3)
+    async with consumer_of(kafka3, name, group) as consumer:
+        mine = set(await accept_until(consumer, {0}))
+        for record in await consumer.getmany(timeout_ms=5000):
+            assert int(record.value) not in mine  # held, and released by stop
+    arguments = ["--bootstrap-server", kafka3.bootstrap_servers, "--topic", name]
+    arguments += ["--group", group, "--timeout-ms", "30000", "--max-messages", str(100 - len(mine))]
+    lines = await asyncio.to_thread(run, JAVA_CONSUMER, arguments, FALLBACK, timeout=180)
+    theirs = {int(line) for line in lines if line.isdigit()}
+    assert mine | theirs == set(range(100))
+    assert not mine & theirs
+    await produce(kafka3, name, range(100, 200), 3)
+    async with consumer_of(kafka3, name, group) as consumer:
+        accepted = await accept_until(consumer, set(range(100, 200)))
+    assert set(accepted) == set(range(100, 200))
+
+
+async def test_java_and_this_client_share_a_topic(kafka3, topic3) -> None:
+    name, group = topic3(partitions=3), await new_group(kafka3)
+    arguments = ["--bootstrap-server", kafka3.bootstrap_servers, "--topic", name]
+    arguments += ["--group", group, "--timeout-ms", "40000"]
+    java = asyncio.create_task(
+        asyncio.to_thread(run, JAVA_CONSUMER, arguments, FALLBACK, timeout=300)
+    )
+    mine: set[int] = set()
+    async with consumer_of(kafka3, name, group) as consumer:
+        for round_ in range(10):
+            await produce(kafka3, name, range(50 * round_, 50 * round_ + 50), 3)
+            for _ in range(3):
+                batch = await consumer.getmany(timeout_ms=500, max_records=20)
+                mine |= {int(record.value) for record in batch}
+                await batch.accept()
+        async with asyncio.timeout(PATIENCE):
+            while not java.done():
+                batch = await consumer.getmany(timeout_ms=500)
+                mine |= {int(record.value) for record in batch}
+                await batch.accept()
+    theirs = {int(line) for line in await java if line.isdigit()}
+    assert mine | theirs == set(range(500))
