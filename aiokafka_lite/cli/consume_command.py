@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="[!]FIELD:RE",
         action="append",
         default=[],
-        help="only records whose key (k:RE), value (v:RE) or header (h:NAME=RE) matches or, with !,"
-        " does not; may be repeated, and all have to hold",
+        help="only records whose key (k:RE), value (v:RE), topic (t:RE) or header (h:NAME=RE)"
+        " matches or, with !, does not; may be repeated, and all have to hold",
     )
     add("-g", "--group", metavar="GROUP", help="read as a member of this group, and commit")
     add("--no-commit", action="store_true", help="with -g: commit nothing")

@@ -1,6 +1,7 @@
 """`produce` and `consume` against a real Kafka, their effect checked by other clients."""
 
 import json
+import subprocess
 import uuid
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from tests.unit.cli.commands import Shell
 from tools.kafka import RealKafka
 
 confluent: Any = pytest.importorskip("confluent_kafka", reason="the interop extra is not installed")
+confluent_admin: Any = pytest.importorskip("confluent_kafka.admin")
 kafka_python: Any = pytest.importorskip("kafka", reason="the interop extra is not installed")
 
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
@@ -98,6 +100,26 @@ def test_sized_format_copies_keys_and_values_with_equal_bytes(
     data = shell.ok("consume", source, "-e", "-f", text)
     shell.ok(*("produce", copy, "-f", text, "-X", "max.request.size=4000000"), stdin=data)
     assert read_all(kafka, copy, len(ODD)) == read_all(kafka, source, len(ODD))
+
+
+def test_partition_added_while_following_is_read(kafka: RealKafka, shell: Shell, name: Any) -> None:
+    topic = name()
+    send_all(kafka, topic, [(None, b"old", [])])
+    options = ("-f", r"%p %v\n", "-X", "metadata.max.age.ms=500")
+    reader = shell.start("consume", topic, *options, stdout=subprocess.PIPE)
+    assert reader.stdout is not None
+    try:
+        assert reader.stdout.readline() == b"0 old\n"
+        kafka_admin = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+        grown = kafka_admin.create_partitions([confluent_admin.NewPartitions(topic, 2)])
+        grown[topic].result(60)
+        producer = confluent.Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        producer.produce(topic, b"new", partition=1)
+        assert producer.flush(60) == 0
+        assert reader.stdout.readline() == b"1 new\n"
+    finally:
+        reader.terminate()
+        reader.communicate(timeout=60)
 
 
 def test_transaction_is_visible_as_a_whole(kafka: RealKafka, shell: Shell, name: Any) -> None:

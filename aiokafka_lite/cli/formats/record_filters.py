@@ -1,4 +1,4 @@
-"""The filters of `consume --grep`: [!]k:RE, [!]v:RE, [!]h:NAME=RE."""
+"""The filters of `consume --grep`: [!]k:RE, [!]v:RE, [!]t:RE, [!]h:NAME=RE."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def parse_filters(texts: Sequence[str]) -> Callable[[Sequence[Record]], list[Rec
 def _parse(text: str) -> _Test:
     negated = text.startswith("!")
     field, colon, pattern = text.removeprefix("!").partition(":")
-    if not colon or field not in ("k", "v", "h"):
-        raise UsageError(f"--grep {text!r}: write k:RE, v:RE or h:NAME=RE, or ! before it")
+    if not colon or field not in ("k", "v", "t", "h"):
+        raise UsageError(f"--grep {text!r}: write k:RE, v:RE, t:RE or h:NAME=RE, or ! before it")
     name = ""
     if field == "h":
         name, equals, pattern = pattern.partition("=")
@@ -52,6 +52,8 @@ def _test(field: str, name: str, matches: Callable[[bytes], bool]) -> _Test:
         return lambda record: record.key is not None and matches(record.key)
     if field == "v":
         return lambda record: record.value is not None and matches(record.value)
+    if field == "t":
+        return lambda record: matches(record.topic.encode())
     return lambda record: any(
         each == name and value is not None and matches(value) for each, value in record.headers
     )

@@ -34,6 +34,10 @@ __all__ = ["Plan", "consume"]
 
 LOOK_EVERY: Final = 0.1
 """Seconds without records after which the positions are compared with the ends."""
+PARTITIONS_EVERY: Final = 1.0
+"""Seconds between two looks at the known partitions of topics that are followed."""
+METADATA_MS: Final = 10_000
+"""How old a reader's metadata becomes: a partition that was added is read by then."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class Plan:
             if args.no_commit:
                 raise UsageError("--no-commit needs a group")
             arguments["auto_offset_reset"] = "earliest"
+            arguments.setdefault("metadata_max_age_ms", METADATA_MS)
         return cls(
             topics=args.topics,
             regex=args.regex,
@@ -276,6 +281,9 @@ class _Reading:
         self._consumer = consumer
         self._ends = {tp: each.end for tp, each in ranges.items() if each.end is not None}
         self._follows = plan.group is not None or len(self._ends) < len(ranges)
+        # A member gets new partitions from its group, and -p names all that are wanted.
+        discovers = plan.group is None and self._follows and plan.partitions is None
+        self._discovers_in = sorted({tp.topic for tp in ranges}) if discovers else []
         self.open = {tp for tp, each in ranges.items() if each.end is None or each.start < each.end}
         self._left = plan.count
         self._stdout = Stdout()
@@ -304,7 +312,7 @@ class _Reading:
 
     async def run(self) -> int:
         """Read until it is over."""
-        last = committed_at = self._loop.time()
+        last = committed_at = looked_at = self._loop.time()
         try:
             async with self._stdout.until_closed(), self._consumer.batches() as batches:
                 while not self.is_over():
@@ -316,6 +324,9 @@ class _Reading:
                     elif self._plan.idle is not None and now - last >= self._plan.idle:
                         break
                     await self._close_finished()
+                    if now - looked_at >= PARTITIONS_EVERY:
+                        self._add_new_partitions()
+                        looked_at = now
                     if now - committed_at >= 1.0:
                         await self.commit()
                         committed_at = now
@@ -335,10 +346,11 @@ class _Reading:
                 del self._written[tp]
 
     async def _next(self, batches: Batches[RecordBatch]) -> RecordBatch | None:
-        if not (self._ends or self._plan.idle or self._plan.group):
+        busy = self._ends or self._plan.idle or self._plan.group
+        if not (busy or self._discovers_in):
             return await anext(batches)
         try:
-            async with asyncio.timeout(LOOK_EVERY):
+            async with asyncio.timeout(LOOK_EVERY if busy else PARTITIONS_EVERY):
                 return await anext(batches)
         except TimeoutError:
             return None
@@ -375,6 +387,18 @@ class _Reading:
                     self._failures += 1
                     complain("consume", error)
             return b"".join(out)
+
+    def _add_new_partitions(self) -> None:
+        """Read partitions that were added to a topic, from their first record."""
+        new = {
+            tp
+            for topic in self._discovers_in
+            for number in self._consumer.partitions_for_topic(topic) or ()
+            if (tp := TopicPartition(topic, number)) not in self.open
+        }
+        if new:
+            self.open |= new
+            self._consumer.assign(self.open)
 
     async def _close_finished(self) -> None:
         """Close partitions whose position passed their end over offsets without a record."""

@@ -229,6 +229,8 @@ def test_invalid_json_line_raises_value_error(line: bytes) -> None:
         (["v:x", "k:b"], [2]),
         (["h:name=^1$"], [3]),
         (["!h:name="], [1, 2]),
+        (["t:^orders$"], [1, 2, 3]),
+        (["!t:^ord"], []),
     ],
 )
 def test_filters_keep_matching_records(texts: list[str], keeps: list[int]) -> None:

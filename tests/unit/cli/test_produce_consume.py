@@ -1,8 +1,10 @@
 """`produce` and `consume`, in processes of their own, against the embedded broker."""
 
 import json
+import select
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -140,6 +142,27 @@ def test_closed_pipe_ends_a_following_reader_silently(shell: Shell, kafka_topic:
     assert process.stderr is not None
     assert (process.wait(PATIENCE), process.stderr.read()) == (0, b"")
     process.stderr.close()
+
+
+@pytest.mark.parametrize("offset", ["start", "end"])
+def test_partition_added_while_following_is_read_from_its_start(
+    shell: Shell, kafka_broker: FakeCluster, offset: str
+) -> None:
+    kafka_broker.create_topic("orders", 1)
+    options = ("-o", offset, "-f", r"%p %v\n", "-X", "metadata.max.age.ms=200")
+    process = shell.start("consume", "orders", *options, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    deadline = time.monotonic() + PATIENCE
+    while not select.select([process.stdout], [], [], 0.2)[0]:  # until it follows the topic
+        assert time.monotonic() < deadline
+        kafka_broker.produce("orders", b"old")
+    kafka_broker.add_partitions("orders", 3)
+    kafka_broker.produce("orders", b"new", partition=2)
+    lines = iter(process.stdout.readline, b"")
+    assert next(line for line in lines if line != b"0 old\n") == b"2 new\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == 143
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
