@@ -20,6 +20,7 @@ if [ ! -f "$library" ]; then
     exit 1
 fi
 
+case $python in /*) ;; *) python=$PWD/$python ;; esac # the tests run in another folder
 mkdir -p "$folder"
 tar -c --exclude='*.so' --exclude=__pycache__ aiokafka_lite benchmarks docs examples tests tools \
     setup.py pyproject.toml README.md CHANGELOG.md LICENSE docker-compose.yml \

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from aiokafka_lite.structs import TopicPartition
@@ -136,6 +136,10 @@ class Outcome:
         self._owner.on_awaited()
         return waiter
 
+    def call_soon(self, callback: Callable[..., object], *args: object) -> None:
+        """Call back in the next pass of the event loop."""
+        self._owner.loop.call_soon(callback, *args)
+
     def give_up(self, waiter: asyncio.Future[None]) -> None:
         """A waiter was cancelled."""
         if waiter in self._waiters:
@@ -180,6 +184,27 @@ class Acknowledgement:
             KafkaError: As with `await`.
         """
         return self._outcome.result(self._offset)
+
+    def exception(self) -> BaseException | None:
+        """Return what `await` raises, or None.
+
+        Raises:
+            asyncio.InvalidStateError: There is no result yet.
+        """
+        try:
+            self.result()
+        except asyncio.InvalidStateError:
+            raise
+        except Exception as error:
+            return error
+        return None
+
+    def add_done_callback(self, callback: Callable[[Acknowledgement], object], /) -> None:
+        """Call back in the event loop once the result is known."""
+        if self._outcome.done:
+            self._outcome.call_soon(callback, self)
+        else:
+            self._outcome.wait().add_done_callback(lambda _: callback(self))
 
     def __await__(self) -> Generator[Any, None, float | None]:
         yield from self._until_settled()

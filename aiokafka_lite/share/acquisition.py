@@ -216,6 +216,11 @@ class Acquisition:
         self._renewal.pending += 1
         return Acknowledgement(self._renewal, offset)
 
+    def is_marked(self, offset: int) -> bool:
+        """True if a record has a terminal acknowledgement, sent or to be sent."""
+        state = self.states[offset - self.base]
+        return state == DONE or ACCEPT <= state & ~IN_FLIGHT <= REJECT
+
     def mark_undecided(self, first: int, last: int, kind: int) -> int:
         """Mark all undecided records of a range, without acknowledgement objects.
 

@@ -10,7 +10,7 @@ import ssl
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from inspect import signature
 from types import TracebackType
 from typing import Any, Never, Self, overload
@@ -35,6 +35,8 @@ from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.share.acknowledge_type import AcknowledgeType
 from aiokafka_lite.share.acknowledgement import Acknowledgement
 from aiokafka_lite.share.acquired_records import Deserializer
+from aiokafka_lite.share.handling.run_options import TRANSIENT, RunOptions
+from aiokafka_lite.share.handling.worker import Worker
 from aiokafka_lite.share.share_core import GIVE_UP_WITHIN, ShareCore, mark
 from aiokafka_lite.share.share_options import refuse_options, share_options
 from aiokafka_lite.share.share_record import ShareRecord, ShareRecords
@@ -243,6 +245,7 @@ class AIOKafkaShareConsumer:
             traceback.extract_stack(sys._getframe(1)) if loop.get_debug() else None
         )
         self._closed = False
+        self._workers: list[Worker[Record]] = []
         _fork.watch(self)
 
     def _on_forked(self) -> None:
@@ -316,7 +319,8 @@ class AIOKafkaShareConsumer:
 
     async def stop(self) -> None:
         """Send all acknowledgements, release the other records, leave the group, and close all
-        connections. Idempotent; works after a failed `start`.
+        connections. Idempotent; works after a failed `start`. A `run` ends first: its handlers get
+        its `drain_timeout_ms`.
 
         Pending `getone` calls raise ConsumerStoppedError, pending `getmany` calls return no
         records, and `async for` ends. Returns within about five seconds, even if brokers do not
@@ -332,6 +336,8 @@ class AIOKafkaShareConsumer:
             return  # a forked child has nothing to stop
         if not self._core.closed:
             self._core.check_home()
+        for worker in list(self._workers):
+            await worker.stop()
         self._closed = True
         await self._core.stop()
 
@@ -443,6 +449,81 @@ class AIOKafkaShareConsumer:
             return ShareRecords(await self._core.next_records(max_records, deadline))
         except ConsumerStoppedError:
             return ShareRecords()
+
+    async def run(
+        self,
+        handler: Callable[[Record], Awaitable[object]],
+        *,
+        concurrency: int = 100,
+        retry: tuple[type[Exception], ...] | type[Exception] = TRANSIENT,
+        retry_delay_ms: float = 500,
+        ordered_by_key: bool = False,
+        renew_locks: bool = True,
+        drain_timeout_ms: float = 20_000,
+    ) -> None:
+        """Have each record handled by a coroutine function, many at a time.
+
+            async def handle(record):
+                await charge(record.value)
+
+            await consumer.run(handle, concurrency=50, retry=(TimeoutError,))
+
+        A record is accepted when its handler returns, unless the handler acknowledged it. An
+        exception of `retry` releases the record after `retry_delay_ms`, doubled with each delivery
+        (at most a minute); any other exception rejects it. Both are logged, at most five lines of a
+        kind in ten seconds. At most `concurrency` records are acquired at a time. Locks are renewed
+        while records wait or are handled. When a lock is lost, its handler is cancelled.
+
+        Args:
+            handler: Called with each record, in tasks of the consumer.
+            concurrency: How many records are handled at a time, 1 to 100,000.
+            retry: Exceptions after which the record is delivered again, until it reaches the
+                group's limit of deliveries.
+            retry_delay_ms: How long the record stays locked after its first failure. The protocol
+                redelivers a released record at once.
+            ordered_by_key: True to handle records of one key and partition one after the other, in
+                the order of their offsets as far as they are acquired. Other members may handle
+                records of the same key at the same time.
+            renew_locks: False to let a handler have only the group's lock duration.
+            drain_timeout_ms: How long handlers may take to end after `stop`; then they are
+                cancelled, and their records released.
+
+        Returns:
+            After `stop`, once all handlers have ended.
+
+        Raises:
+            TypeError, KafkaConfigurationError: An argument is invalid, or `handler` does not take a
+                record.
+            IllegalStateError: The consumer is not started, or acknowledges implicitly.
+            KafkaError: Records can no longer be acquired, for example without the right to read.
+
+        Cancellation: handlers are cancelled and their records released.
+        """
+        options = RunOptions.checked(
+            handler,
+            concurrency=concurrency,
+            retry=retry,
+            retry_delay_ms=retry_delay_ms,
+            ordered_by_key=ordered_by_key,
+            renew_locks=renew_locks,
+            drain_timeout_ms=drain_timeout_ms,
+        )
+        self._check_open()
+        core = self._core
+        core.check_home()
+        if core.options.implicit:
+            raise IllegalStateError(
+                "run() acknowledges each record: create the consumer with"
+                ' acknowledgement_mode="explicit"'
+            )
+        worker = Worker(self, handler, options, core.cluster.client_id, core.cluster.retry_backoff)
+        self._workers.append(worker)
+        core.lock_watchers.append(worker.check_locks)
+        try:
+            await worker.run()
+        finally:
+            self._workers.remove(worker)
+            core.lock_watchers.remove(worker.check_locks)
 
     def __aiter__(self) -> Self:
         """Iterate over all future records; the iteration ends when the consumer is stopped.

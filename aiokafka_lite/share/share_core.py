@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from aiokafka_lite._home import check_home
@@ -85,6 +85,7 @@ class ShareCore:
     def __init__(
         self, cluster: Cluster, options: ShareOptions, loop: asyncio.AbstractEventLoop
     ) -> None:
+        self.lock_watchers: list[Callable[[], None]] = []  # called after locks were lost
         self.loop = loop
         self.cluster = cluster
         self.options = options
@@ -431,6 +432,8 @@ class ShareCore:
 
     def on_lost(self, tp: TopicPartition | None, count: int, why: str) -> None:
         self.metrics.on_lost(count)
+        for on_lost in self.lock_watchers:
+            on_lost()
         where = "" if tp is None else f" of {tp.topic}-{tp.partition}"
         self._log_limited(
             count,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.share.acknowledgement import Acknowledgement
 from aiokafka_lite.share.acquisition import ACCEPT, REJECT, RELEASE, Acquisition
 from aiokafka_lite.share.batch_acknowledgement import BatchAcknowledgement
+from aiokafka_lite.share.handling.processing import Processing
+from aiokafka_lite.share.handling.run_options import TRANSIENT, retry_types
 
 __all__ = ["ShareRecord", "ShareRecords", "share_record"]
 
@@ -46,6 +48,36 @@ class ShareRecord(_Record[KT, VT], Generic[KT, VT]):
         """Loop time, in seconds, until which the record is certainly locked for this consumer,
         unless the connection to its broker is lost; 0.0 once the lock is known to be gone."""
         return self._acquisition.deadline_of(self.offset)
+
+    @property
+    def settled(self) -> bool:
+        """True once the record was accepted, released or rejected."""
+        return self._acquisition.is_marked(self.offset)
+
+    def process(
+        self, retry: tuple[type[Exception], ...] | type[Exception] = TRANSIENT
+    ) -> Processing[Self]:
+        """Return a context manager whose block processes the record.
+
+            async with record.process(retry=(TimeoutError,)):
+                await charge(record.value)
+
+        The end of the block accepts the record. An exception of `retry` releases it for another
+        delivery and is suppressed; any other exception rejects it and propagates; a cancellation
+        releases it. A record that the block acknowledged itself stays as it is. The lock is renewed
+        while the block runs. If the lock is lost, the block is cancelled, because another member
+        may process the record.
+
+        Args:
+            retry: Exceptions after which the record is delivered again, at once, until it reaches
+                the group's limit of deliveries.
+
+        Raises:
+            TypeError: `retry` is no exception class and no tuple of them.
+            IllegalStateError: On entry: the record is acknowledged already.
+            InvalidRecordStateError: On entry or at the end: the lock is lost.
+        """
+        return Processing(self, retry_types(retry))
 
     def accept(self) -> Acknowledgement:
         """Acknowledge the record as processed.

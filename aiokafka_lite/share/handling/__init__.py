@@ -1,0 +1,1 @@
+"""`run` and `process`: handles acquired records, keeps their locks, and acknowledges them."""

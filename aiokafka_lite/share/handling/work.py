@@ -1,0 +1,61 @@
+"""What `run` and `process` need of the consumer and its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["Renewal", "Work", "WorkSource", "describe"]
+
+
+class Renewal(Protocol):
+    """A renewal of a lock that was requested."""
+
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None: ...
+    def exception(self) -> BaseException | None: ...
+
+
+class Work(Protocol):
+    """An acquired record."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> Any: ...
+    @property
+    def delivery_count(self) -> int: ...
+    @property
+    def lock_deadline(self) -> float:
+        """End of the lock in loop time; it moves when a renewal succeeds, and is in the past once
+        the lock is known to be lost."""
+
+    @property
+    def settled(self) -> bool:
+        """True once the record was accepted, released or rejected."""
+
+    def accept(self) -> object: ...
+    def release(self) -> object: ...
+    def reject(self) -> object: ...
+    def renew(self) -> Renewal: ...
+
+
+W_co = TypeVar("W_co", bound=Work, covariant=True)
+
+
+class WorkSource(Protocol[W_co]):
+    """Where records are acquired."""
+
+    async def getmany(self, *, timeout_ms: float, max_records: int) -> Sequence[W_co]:
+        """Acquire up to `max_records`, waiting for the first of them.
+
+        Cancellation loses no record: nothing was acquired, or the next call returns it.
+        """
+
+
+def describe(record: Work) -> str:
+    """Name a record in logs and errors."""
+    return f"{record.topic}-{record.partition}@{record.offset} (delivery {record.delivery_count})"

@@ -1,0 +1,472 @@
+"""`await consumer.run(handler)`: acquires records, has them handled, and acknowledges them.
+
+One task acquires; up to `concurrency` long-lived slots take records from one queue and await the
+handler. A handler that does not suspend costs no task, future or timer per record: the first slot
+handles the whole queue. Others are woken once it has suspended with records left.
+
+Non-obvious:
+
+- A record counts as outstanding from its acquisition until its outcome is marked, also while it
+  waits for its key or for its release. The acquiring task requests only as many as are missing to
+  `concurrency`, so a failing dependency slows the acquisition down instead of piling up locks.
+- A lost lock cancels the slot's task. The slot takes that cancellation back (`uncancel`) and
+  continues. A cancellation that does not come from here belongs to the handler: its record is
+  released.
+- The handler runs in the slot's task, so consecutive records of a slot share a context
+  (`contextvars`), and `asyncio.current_task()` is the slot's.
+- The end has an order: stop acquiring, release what has not started, wait for the handlers, cancel
+  those that take too long. Renewals continue until the last handler has ended. The consumer sends
+  the last acknowledgements.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+from aiokafka_lite._backoff import Backoff
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.errors import (
+    ConsumerStoppedError,
+    IllegalStateError,
+    KafkaError,
+)
+from aiokafka_lite.share.handling.failure_log import FailureLog
+from aiokafka_lite.share.handling.key_order import KeyOrder
+from aiokafka_lite.share.handling.lock_keeper import LockKeeper
+from aiokafka_lite.share.handling.postponed import Postponed
+from aiokafka_lite.share.handling.run_options import RunOptions
+from aiokafka_lite.share.handling.work import Work, WorkSource, describe
+
+__all__ = ["Worker"]
+
+log = logging.getLogger(__name__)
+
+_W = TypeVar("_W", bound=Work)
+
+_POLL_MS: Final = 60_000.0  # of one acquisition; only bounds how long an idle call lasts
+_SLICE: Final = 0.005  # seconds after which a slot lets the event loop run
+_LOOK_EVERY: Final = 16  # records between two looks at the clock, if they are quick
+_RELEASE_MARGIN: Final = 1.0  # seconds that a postponed release precedes the end of its lock
+_LONGEST_DELAY: Final = 60.0  # seconds that a release is postponed at most
+_GRACE: Final = 5.0  # seconds that a cancelled handler may take to end
+
+
+class _Slot(Generic[_W]):
+    """One handler at a time.
+
+    Attributes:
+        task: Runs the handlers.
+        record: The record in its handler; None between two.
+        waiter: Resolved to wake an idle slot.
+        lost: Why the lock of `record` is lost; its handler was cancelled.
+    """
+
+    __slots__ = ("lost", "record", "task", "waiter")
+
+    def __init__(self) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self.record: _W | None = None
+        self.waiter: asyncio.Future[None] | None = None
+        self.lost: str | None = None
+
+
+class Worker(Generic[_W]):
+    """One call of `run`.
+
+    Args:
+        source: The consumer.
+        handler: Called with each record.
+        options: The arguments of the call.
+        name: Of the consumer, for logs.
+        backoff: Between acquisitions that fail with a retriable error.
+    """
+
+    def __init__(
+        self,
+        source: WorkSource[_W],
+        handler: Callable[[_W], Awaitable[object]],
+        options: RunOptions,
+        name: str,
+        backoff: Backoff,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._source = source
+        self._handler = handler
+        self._options = options
+        self._name = name
+        self._backoff = backoff
+        self._tasks = TaskOwner(f"{name}: run", self._on_task_error, self._loop)
+        self._queue: deque[_W] = deque()
+        self._slots: list[_Slot[_W]] = []
+        self._idle: list[_Slot[_W]] = []
+        self._order: KeyOrder[_W] | None = KeyOrder() if options.ordered_by_key else None
+        self._locks: LockKeeper[_W] = LockKeeper(
+            self._locked, self._lose, renews=options.renew_locks
+        )
+        self._postponed: Postponed[_W] = Postponed(self._release)
+        self._delays = Backoff(options.retry_delay, max(options.retry_delay, _LONGEST_DELAY))
+        self._outstanding = 0  # acquired, and neither acknowledged nor lost
+        # The acquiring task waits for a free slot; or the end, for the last handler.
+        self._awaited: asyncio.Future[None] | None = None
+        self._end = asyncio.Event()  # `run` must not go on
+        self._ended = asyncio.Event()
+        self._failure: BaseException | None = None  # raised by `run`
+        self._closing = False  # handlers are cancelled because the run ends
+        self._width = 0  # slots woken by the last step of a start; 0: no step is scheduled
+        self._failures = FailureLog(log, name)
+
+    # The run
+
+    async def run(self) -> None:
+        """Handle records until `stop`, a failure or a cancellation."""
+        acquiring = self._tasks.spawn(self._acquire(), "acquire")
+        drain = False
+        try:
+            await self._end.wait()
+            drain = True
+        finally:
+            self._end.set()
+            try:
+                await self._wind_up(acquiring, drain)
+            finally:
+                self._locks.close()
+                self._tasks.cancel()
+                self._ended.set()
+        if self._failure is not None:
+            raise self._failure
+
+    async def stop(self) -> None:
+        """End the run, and wait until it has ended: drained, or cancelled after the timeout.
+
+        Raises:
+            IllegalStateError: Called by a handler, for which the run would wait.
+        """
+        current = asyncio.current_task()
+        if any(slot.task is current for slot in self._slots):
+            raise IllegalStateError(
+                f"{self._name}: a handler cannot wait for the end of its own run: stop the "
+                "consumer in another task"
+            )
+        self._end.set()
+        await self._ended.wait()
+
+    def _fail(self, error: BaseException) -> None:
+        """End the run with an exception; the first one counts."""
+        if self._failure is None:
+            self._failure = error
+        self._end.set()
+
+    def _on_task_error(self, name: str, error: BaseException) -> None:
+        self._fail(error)  # a bug
+
+    # Acquisition
+
+    async def _acquire(self) -> None:
+        limit = self._options.concurrency
+        failures = 0
+        while not self._end.is_set():
+            if self._outstanding >= limit:
+                self._awaited = self._loop.create_future()
+                await self._awaited
+                continue
+            try:
+                records = await self._source.getmany(
+                    timeout_ms=_POLL_MS, max_records=limit - self._outstanding
+                )
+                failures = 0
+            except ConsumerStoppedError:
+                self._end.set()
+                return
+            except KafkaError as error:
+                if not error.retriable:
+                    self._fail(error)
+                    return
+                failures += 1
+                log.warning("%s: could not acquire records; retrying: %s", self._name, error)
+                await asyncio.sleep(self._backoff.delay(failures))
+                continue
+            except Exception as error:
+                self._fail(error)
+                return
+            if records:
+                self._take(records)
+
+    def _take(self, records: Sequence[_W]) -> None:
+        """Queue acquired records, and have them handled."""
+        self._outstanding += len(records)
+        order = self._order
+        if order is None:
+            self._queue.extend(records)
+        else:
+            for number, record in enumerate(records):
+                try:
+                    if order.admit(record):
+                        self._queue.append(record)
+                except TypeError:
+                    text = f"ordered_by_key requires hashable keys: {describe(record)} has a "
+                    self._fail(TypeError(f"{text}{type(record.key).__name__}"))
+                    for rest in records[number:]:
+                        self._release(rest)
+                    break
+        self._locks.on_acquired(records[0], self._loop.time())
+        if not self._width:
+            self._start(1)
+
+    # Slots
+
+    def _start(self, width: int) -> None:
+        """Wake so many slots, and look afterwards if they have suspended with records left."""
+        for _ in range(min(width, len(self._queue))):
+            if self._idle:
+                waiter = self._idle.pop().waiter
+                if waiter is not None and not waiter.done():
+                    waiter.set_result(None)
+            elif len(self._slots) < self._options.concurrency and not self._tasks.closed:
+                slot: _Slot[_W] = _Slot()
+                self._slots.append(slot)
+                slot.task = self._tasks.spawn(self._serve(slot), f"handler {len(self._slots)}")
+            else:
+                self._width = 0  # all are busy: each continues with the queue
+                return
+        self._width = width
+        self._loop.call_soon(self._start_more)
+
+    def _start_more(self) -> None:
+        width, self._width = self._width, 0
+        if self._queue:
+            self._start(width * 2)
+
+    async def _serve(self, slot: _Slot[_W]) -> None:
+        """Handle one record after the other until cancelled by the end of the run."""
+        queue, handler, time, order = self._queue, self._handler, self._loop.time, self._order
+        until, last = time() + _SLICE, 0.0
+        credit = 0  # records before the next look at the clock
+        while True:
+            try:
+                if not queue:
+                    if self._closing:
+                        return
+                    slot.record = None
+                    slot.waiter = self._loop.create_future()
+                    self._idle.append(slot)
+                    await slot.waiter
+                    until, credit = time() + _SLICE, 0
+                    continue
+                if credit <= 0:
+                    now = time()
+                    if now >= until:
+                        await asyncio.sleep(0)
+                        until = time() + _SLICE
+                        continue
+                    if queue[0].lock_deadline <= now:
+                        self._lose(queue[0], "its lock expired")
+                        continue
+                    credit = 1 if now - last > _SLICE / 5 else _LOOK_EVERY
+                    last = now
+            except asyncio.CancelledError:
+                # Either the run ends, or a handler left a cancellation of its task behind.
+                if self._closing:
+                    raise
+                if slot in self._idle:
+                    self._idle.remove(slot)
+                _take_back(slot)
+                continue
+            credit -= 1
+            slot.record = record = queue.popleft()
+            try:
+                await handler(record)
+            except asyncio.CancelledError:
+                slot.record = None
+                self._on_cancelled(slot, record)
+                if self._closing:
+                    raise
+                _take_back(slot)
+            except Exception as error:
+                slot.record = None
+                if slot.lost is not None:
+                    self._after_loss(slot, record, error)
+                else:
+                    self._on_error(record, error)
+            except BaseException as error:
+                slot.record = None
+                self._release(record)
+                self._fail(error)
+                raise
+            else:
+                if slot.lost is None:
+                    if not record.settled:
+                        record.accept()
+                    self._outstanding -= 1
+                    if self._awaited is not None:
+                        self._wake()
+                else:
+                    slot.record = None
+                    self._after_loss(slot, record, None)
+            if order is not None and (following := order.on_done(record)) is not None:
+                queue.appendleft(following)
+
+    def _done(self) -> None:
+        """A record is no longer outstanding."""
+        self._outstanding -= 1
+        self._wake()
+
+    def _wake(self) -> None:
+        """The acquiring task may continue, or the end, once no record is outstanding."""
+        awaited = self._awaited
+        if awaited is not None and (self._outstanding == 0 or not self._end.is_set()):
+            self._awaited = None
+            if not awaited.done():
+                awaited.set_result(None)
+
+    # Outcomes
+
+    def _release(self, record: _W) -> None:
+        if not record.settled:
+            record.release()
+        self._locks.forget(record)
+        self._done()
+
+    def _on_error(self, record: _W, error: Exception) -> None:
+        """The handler raised: retry, reject, or end the run if it is no handler at all."""
+        trace = error.__traceback__
+        if isinstance(error, TypeError) and trace is not None and trace.tb_next is None:
+            # Raised by `await handler(record)` itself: it takes no record, or is no coroutine
+            # function. Every record would be rejected.
+            self._release(record)
+            text = "`handler` should be a coroutine function that takes one record"
+            self._fail(TypeError(f"{text}: {error}"))
+            return
+        now = self._loop.time()
+        if record.settled:
+            text = "the handler failed after it had acknowledged %s"
+            self._failures.write(logging.ERROR, text, record, now, why=repr(error), trace=error)
+            self._done()
+        elif isinstance(error, self._options.retry):
+            text = "the handler failed; releasing %s for a retry"
+            self._failures.write(logging.WARNING, text, record, now, why=repr(error))
+            self._postpone(record, now)
+        else:
+            text = "the handler failed; rejected %s"
+            self._failures.write(logging.ERROR, text, record, now, why=repr(error), trace=error)
+            record.reject()
+            self._locks.forget(record)
+            self._done()
+
+    def _on_cancelled(self, slot: _Slot[_W], record: _W) -> None:
+        now = self._loop.time()
+        if slot.lost is not None:
+            self._after_loss(slot, record, None)
+        elif self._closing or record.settled:
+            self._release(record)
+        else:
+            text = "the handler was cancelled; releasing %s for a retry"
+            self._failures.write(logging.WARNING, text, record, now)
+            self._postpone(record, now)
+
+    def _after_loss(self, slot: _Slot[_W], record: _W, error: Exception | None) -> None:
+        """The handler of a record whose lock is lost has ended; nothing can be acknowledged."""
+        reason, slot.lost = slot.lost, None
+        text = "cancelled the handler of %s"
+        now = self._loop.time()
+        self._failures.write(logging.WARNING, text, record, now, why=reason, trace=error)
+        _take_back(slot)
+        self._locks.forget(record)
+        self._done()
+
+    def _postpone(self, record: _W, now: float) -> None:
+        """Release a record that failed after the delay of its delivery."""
+        delay = self._delays.delay(record.delivery_count)
+        if not self._options.renew_locks:
+            delay = min(delay, record.lock_deadline - _RELEASE_MARGIN - now)
+        if delay <= 0 or self._end.is_set():
+            self._release(record)
+        else:
+            self._postponed.add(record, now + delay)
+
+    # Locks
+
+    def check_locks(self) -> None:
+        """Look at all locks in the next pass of the event loop: some may be lost."""
+        self._locks.check_soon()
+
+    def _locked(self) -> list[_W]:
+        """The records whose locks must last."""
+        records = [slot.record for slot in self._slots if slot.record is not None and not slot.lost]
+        records += self._queue
+        records += self._postponed
+        if self._order is not None:
+            records += self._order.waiting()
+        return [record for record in records if not record.settled]
+
+    def _lose(self, record: _W, reason: str) -> None:
+        """Another member may process the record: cancel its handler, or do not start it."""
+        for slot in self._slots:
+            if slot.record is record:
+                if slot.lost is None and slot.task is not None:
+                    slot.lost = reason
+                    slot.task.cancel(f"{describe(record)}: {reason}")
+                return
+        for index, queued in enumerate(self._queue):
+            if queued is record:
+                del self._queue[index]
+                self._forget(record, reason)
+                if self._order is not None and (following := self._order.on_done(record)):
+                    self._queue.appendleft(following)
+                return
+        order = self._order
+        if self._postponed.remove(record) or (order is not None and order.remove(record)):
+            self._forget(record, reason)
+
+    def _forget(self, record: _W, reason: str) -> None:
+        now = self._loop.time()
+        self._failures.write(logging.WARNING, "did not handle %s", record, now, why=reason)
+        self._locks.forget(record)
+        self._done()
+
+    # The end
+
+    async def _wind_up(self, acquiring: asyncio.Task[None], drain: bool) -> None:
+        """Release what has not started, and let the handlers end."""
+        acquiring.cancel()
+        self._release_unstarted()
+        try:
+            if drain and self._outstanding:
+                await self._drained(self._loop.time() + self._options.drain_timeout)
+        finally:
+            self._closing = True
+            await self._tasks.close(self._loop.time() + _GRACE)
+            self._release_unstarted()
+
+    def _release_unstarted(self) -> None:
+        """Give back every record whose handler is not running."""
+        records = [*self._queue, *self._postponed.take_all()]
+        self._queue.clear()
+        if self._order is not None:
+            records += self._order.take_waiting()
+        for record in records:
+            self._release(record)
+
+    async def _drained(self, deadline: float) -> None:
+        """Wait until no handler runs, or the deadline."""
+        self._awaited = self._loop.create_future()
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._awaited
+        except TimeoutError:
+            log.warning(
+                "%s: %d handlers had not ended within %g s; cancelled them",
+                *(self._name, self._outstanding, self._options.drain_timeout),
+            )
+        finally:
+            self._awaited = None
+
+
+def _take_back(slot: _Slot[_W]) -> None:
+    """Undo the cancellation of a slot's task, which goes on."""
+    task = slot.task
+    while task is not None and task.cancelling():
+        task.uncancel()
