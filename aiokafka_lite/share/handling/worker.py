@@ -237,8 +237,13 @@ class Worker(Generic[_W]):
 
     def _start_more(self) -> None:
         width, self._width = self._width, 0
-        if self._queue:
+        if not self._queue:
+            return
+        if any(slot.record is not None for slot in self._slots):
             self._start(width * 2)
+        else:  # no handler has suspended: more slots would only keep the loop longer
+            self._width = width
+            self._loop.call_soon(self._start_more)
 
     async def _serve(self, slot: _Slot[_W]) -> None:
         """Handle one record after the other until cancelled by the end of the run."""
@@ -259,6 +264,7 @@ class Worker(Generic[_W]):
                 if credit <= 0:
                     now = time()
                     if now >= until:
+                        slot.record = None
                         await asyncio.sleep(0)
                         until = time() + _SLICE
                         continue
