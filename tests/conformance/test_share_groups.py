@@ -24,6 +24,7 @@ from tests.conformance.sharing import (
     new_sharer,
 )
 from tests.conformance.target import Target
+from tests.conformance.transactional import Writer
 
 pytestmark = pytest.mark.real
 
@@ -292,5 +293,27 @@ async def test_groups_that_begin_at_the_end(compare: Compare) -> None:
         await a.warm_up(0)
         await fill(target, topic, 2)
         await a.get(0)
+
+    await compare(scenario)
+
+
+async def test_groups_that_read_committed_records(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        a = await new_sharer(target, topic, share_isolation_level="read_committed")
+        await a.warm_up(0)
+        writer = Writer(target, target.unique("tx"))
+        await writer.await_coordinator()
+        await writer.init()
+        await writer.add(topic, 0)
+        await writer.produce(topic, 0, count=2)
+        await a.fetch(0, max_wait_ms=300, min_bytes=1)
+        await writer.end(committed=False)
+        await writer.add(topic, 0)
+        await writer.produce(topic, 2, count=2)
+        await writer.end(committed=True)
+        await a.get()
+        await a.acknowledge({0: [(2, 2, [GAP]), (3, 4, [ACCEPT]), (5, 5, [GAP])]})
+        await a.fetch(max_wait_ms=300, min_bytes=1)
 
     await compare(scenario)

@@ -14,6 +14,8 @@ from aiokafka_lite.testing.topics import Partition
 if TYPE_CHECKING:
     from aiokafka_lite.structs import ConsumerRecord, TopicPartition
     from aiokafka_lite.testing.face.group_view import GroupView
+    from aiokafka_lite.testing.face.share_group_view import ShareGroupView
+    from aiokafka_lite.testing.groups.base_group import Group
 
 __all__ = ["Views"]
 
@@ -116,16 +118,60 @@ class Views(Face):
         """
         from aiokafka_lite.testing.face.group_view import view_of
 
-        def look() -> "GroupView":
-            found = self.state.groups.get(group)
-            if found is None:
-                there_are = ", ".join(sorted(one.group_id for one in self.state.groups.all()))
-                raise ValueError(
-                    f"group {group!r} does not exist; existing groups: {there_are or 'none'}"
-                )
-            return view_of(found)
+        return self._in_loop(lambda: view_of(self._group(group)))
+
+    def share_group(self, group: str) -> "ShareGroupView":
+        """Return the records that a share group has in flight (KIP-932).
+
+        Raises:
+            ValueError: The share group does not exist.
+        """
+        from aiokafka_lite.testing.face.share_group_view import share_view_of
+
+        def look() -> "ShareGroupView":
+            self._share_group(group)
+            return share_view_of(self.state.share.partitions_of(group))
 
         return self._in_loop(look)
+
+    def dead_letters(self, group: str) -> "list[ConsumerRecord[bytes, bytes]]":
+        """Return the dead letters of a share group, from its current dead-letter topic (KIP-1191).
+
+        The headers `__dlq.errors.topic`, `.partition`, `.offset`, `.delivery.count` and `.message`
+        of a letter describe the original record.
+
+        Returns:
+            The letters by partition, then offset; none if the group has no dead-letter topic, or
+            the topic does not exist.
+
+        Raises:
+            ValueError: The share group does not exist.
+        """
+        from aiokafka_lite.testing.face.share_group_view import is_letter_of
+
+        def find_topic() -> str | None:
+            self._share_group(group)
+            name = self.state.share.settings_of(group).dead_letter_topic
+            return name if name in self.state.topics else None
+
+        topic = self._in_loop(find_topic)
+        if topic is None:
+            return []
+        return [record for record in self.records(topic) if is_letter_of(record, group)]
+
+    def _share_group(self, group: str) -> None:
+        found = self._group(group)
+        if found.kind != "share":
+            raise ValueError(f"group {group!r} is a {found.kind} group, not a share group")
+
+    def _group(self, group: str) -> "Group":
+        found = self.state.groups.get(group)
+        if found is None:
+            there_are = ", ".join(sorted(one.group_id for one in self.state.groups.all()))
+            raise ValueError(
+                f"group {group!r} does not exist; existing groups: {there_are or 'none'}"
+            )
+        return found
 
 
 def _records_of(partition: Partition, committed_only: bool) -> "list[ConsumerRecord[bytes, bytes]]":

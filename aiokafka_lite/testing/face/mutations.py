@@ -56,6 +56,26 @@ class Levers(Face):
             lambda: self.state.create_topic(name, partitions, replication_factor, configs=configs)
         )
 
+    def configure_group(self, group: str, configs: Mapping[str, str]) -> None:
+        """Set configurations of a group, which need not exist yet; the others stay.
+
+        Args:
+            group: The group id.
+            configs: By Kafka's names: `{"share.auto.offset.reset": "earliest"}`.
+
+        Raises:
+            InvalidConfigurationError: A name is unknown, or the brokers do not allow a value.
+        """
+        from aiokafka_lite.testing.configs.config_store import ConfigResource
+        from aiokafka_lite.testing.configs.group_configs import check_group_configs
+
+        def configure() -> None:
+            check_group_configs(configs, self.state.broker_config)
+            known = self.state.configs.of(ConfigResource.GROUP, group)
+            self.state.configure(ConfigResource.GROUP, group, {**known, **configs})
+
+        self._in_loop(configure)
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic; a topic created later with this name has another id."""
         self._in_loop(lambda: self.state.delete_topic(self._topic(name).name))

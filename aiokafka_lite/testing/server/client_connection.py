@@ -112,10 +112,6 @@ class BrokerConnection(Guest):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._forget()
-        try:
-            self._owner.dispatcher.on_disconnect(self._session)
-        except Exception as failure:
-            self._owner.on_failure(failure)
         self._owner.on_connection_lost(self)
 
     # Called by the owner
@@ -366,8 +362,9 @@ class BrokerConnection(Guest):
         self._stop_waiting()
         self._pending.clear()
         self._exchange = None
-        if delayed is not None:
-            try:
+        try:
+            if delayed is not None:
                 delayed.cancel()
-            except Exception as failure:
-                self._owner.on_failure(failure)
+            self._owner.dispatcher.on_disconnect(self._session)
+        except Exception as failure:
+            self._owner.on_failure(failure)

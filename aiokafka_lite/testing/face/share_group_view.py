@@ -1,0 +1,52 @@
+"""`ShareGroupView`: the records that a share group has in flight."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing.share.in_flight_records import RecordState
+from aiokafka_lite.testing.share.share_partition import SharePartition
+
+if TYPE_CHECKING:
+    from aiokafka_lite.structs import ConsumerRecord
+
+__all__ = ["ShareGroupView", "is_letter_of", "share_view_of"]
+
+GROUP_HEADER = "__dlq.errors.group"
+
+
+class ShareGroupView(NamedTuple):
+    """A snapshot of the records of a share group, by partition and offset.
+
+    Attributes:
+        acquired: The member that holds each acquired record.
+        delivery_counts: How often each record in flight was delivered. A record is in flight from
+            its first delivery until it and all records before it are accepted or archived.
+        start_offsets: The first offset of each partition that is neither accepted nor archived.
+    """
+
+    acquired: dict[TopicPartition, dict[int, str]]
+    delivery_counts: dict[TopicPartition, dict[int, int]]
+    start_offsets: dict[TopicPartition, int]
+
+
+def share_view_of(partitions: Iterable[SharePartition]) -> ShareGroupView:
+    """Return a snapshot of a group's share partitions."""
+    view = ShareGroupView({}, {}, {})
+    for shared in partitions:
+        where = TopicPartition(shared.partition.topic.name, shared.partition.index)
+        records = shared.records
+        view.start_offsets[where] = records.start_offset
+        for batch in records:
+            for offset in range(max(batch.first, records.start_offset), batch.last + 1):
+                delivery = batch.at(offset)
+                if delivery.count:
+                    view.delivery_counts.setdefault(where, {})[offset] = delivery.count
+                if delivery.state is RecordState.ACQUIRED:
+                    view.acquired.setdefault(where, {})[offset] = delivery.member_id
+    return view
+
+
+def is_letter_of(record: "ConsumerRecord[bytes, bytes]", group: str) -> bool:
+    """Return True if a record is a dead letter of a group."""
+    return (GROUP_HEADER, group.encode()) in record.headers
