@@ -327,8 +327,8 @@ class AIOKafkaShareConsumer:
         answer.
 
         Raises:
-            IllegalStateError: Called in another event loop than the consumer's; nothing was
-                stopped.
+            IllegalStateError: Called in another event loop than the consumer's, or by a handler of
+                `run`, which would wait for itself; nothing was stopped.
 
         Cancellation: the connections are closed nevertheless.
         """
@@ -336,10 +336,14 @@ class AIOKafkaShareConsumer:
             return  # a forked child has nothing to stop
         if not self._core.closed:
             self._core.check_home()
-        for worker in list(self._workers):
-            await worker.stop()
-        self._closed = True
-        await self._core.stop()
+        for worker in self._workers:
+            worker.check_caller()
+        try:
+            for worker in list(self._workers):
+                await worker.stop()
+        finally:
+            self._closed = True
+            await self._core.stop()
 
     async def __aenter__(self) -> Self:
         self._core.check_home()
@@ -516,7 +520,14 @@ class AIOKafkaShareConsumer:
                 "run() acknowledges each record: create the consumer with"
                 ' acknowledgement_mode="explicit"'
             )
-        worker = Worker(self, handler, options, core.cluster.client_id, core.cluster.retry_backoff)
+
+        def on_full() -> None:
+            # Handlers at work are no reason to leave the group after `max_poll_interval_ms`.
+            core.group.poll(waiting=True)
+
+        worker = Worker(
+            self, handler, options, core.cluster.client_id, core.cluster.retry_backoff, on_full
+        )
         self._workers.append(worker)
         core.lock_watchers.append(worker.check_locks)
         try:

@@ -83,6 +83,7 @@ class Worker(Generic[_W]):
         options: The arguments of the call.
         name: Of the consumer, for logs.
         backoff: Between acquisitions that fail with a retriable error.
+        on_full: Called when all handlers are busy, so that the next acquisition must wait.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Worker(Generic[_W]):
         options: RunOptions,
         name: str,
         backoff: Backoff,
+        on_full: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._source = source
@@ -99,6 +101,7 @@ class Worker(Generic[_W]):
         self._options = options
         self._name = name
         self._backoff = backoff
+        self._on_full = on_full
         self._tasks = TaskOwner(f"{name}: run", self._on_task_error, self._loop)
         self._queue: deque[_W] = deque()
         self._slots: list[_Slot[_W]] = []
@@ -139,11 +142,11 @@ class Worker(Generic[_W]):
         if self._failure is not None:
             raise self._failure
 
-    async def stop(self) -> None:
-        """End the run, and wait until it has ended: drained, or cancelled after the timeout.
+    def check_caller(self) -> None:
+        """Check that the current task may wait for the end of the run.
 
         Raises:
-            IllegalStateError: Called by a handler, for which the run would wait.
+            IllegalStateError: It is a handler's, for which the run would wait.
         """
         current = asyncio.current_task()
         if any(slot.task is current for slot in self._slots):
@@ -151,6 +154,9 @@ class Worker(Generic[_W]):
                 f"{self._name}: a handler cannot wait for the end of its own run: stop the "
                 "consumer in another task"
             )
+
+    async def stop(self) -> None:
+        """End the run, and wait until it has ended: drained, or cancelled after the timeout."""
         self._end.set()
         await self._ended.wait()
 
@@ -170,6 +176,7 @@ class Worker(Generic[_W]):
         failures = 0
         while not self._end.is_set():
             if self._outstanding >= limit:
+                self._on_full()
                 self._awaited = self._loop.create_future()
                 await self._awaited
                 continue

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from aiokafka_lite import AIOKafkaProducer, ShareRecord
-from aiokafka_lite.errors import IllegalStateError
+from aiokafka_lite.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.share.conftest import MakeShareConsumer
 
@@ -100,3 +100,52 @@ async def test_run_is_refused_in_the_implicit_mode(make: MakeShareConsumer) -> N
     async with make("jobs", acknowledgement_mode="implicit") as consumer:
         with pytest.raises(IllegalStateError, match="explicit"):
             await consumer.run(handle)
+
+
+async def test_long_handlers_do_not_end_the_membership(
+    cluster: FakeCluster, make: MakeShareConsumer
+) -> None:
+    await produce(cluster, 2)
+    begun, finish = asyncio.Event(), asyncio.Event()
+
+    async def handle(record: ShareRecord[bytes, bytes]) -> None:
+        begun.set()
+        await finish.wait()
+
+    consumer = make("jobs", max_poll_interval_ms=500)
+    await consumer.start()
+    running = asyncio.create_task(consumer.run(handle, concurrency=1))
+    async with asyncio.timeout(PATIENCE):
+        await begun.wait()
+        await asyncio.sleep(1.5)  # three intervals in which nothing is acquired
+        assert consumer.assignment()
+        finish.set()
+        await consumer.stop()
+        await running
+
+
+async def test_cancelled_stop_closes_the_consumer(
+    cluster: FakeCluster, make: MakeShareConsumer
+) -> None:
+    await produce(cluster, 1)
+    begun = asyncio.Event()
+
+    async def handle(record: ShareRecord[bytes, bytes]) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    consumer = make("jobs")
+    await consumer.start()
+    running = asyncio.create_task(consumer.run(handle))
+    async with asyncio.timeout(PATIENCE):
+        await begun.wait()
+        stopping = asyncio.create_task(consumer.stop())
+        await asyncio.sleep(0.05)
+        stopping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+        with pytest.raises(ConsumerStoppedError):
+            await consumer.getone()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running

@@ -796,7 +796,7 @@ async def test_a_handler_cannot_wait_for_the_end_of_its_own_run() -> None:
 
     async def handle(record: FakeRecord) -> None:
         try:
-            await running.worker.stop()
+            running.worker.check_caller()
         except IllegalStateError as error:
             caught.append(error)
 
