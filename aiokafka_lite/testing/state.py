@@ -154,6 +154,9 @@ class ClusterState:
             from aiokafka_lite.testing.groups.migration import recall
 
             recall(groups, self.broker_config, self.group_config)
+        if any(value["kind"] == "share" for _, value in self.journal.entries("group")):
+            self.__dict__["groups"] = groups  # `share` refers to them
+            self.share.recall()
         return groups
 
     @cached_property

@@ -11,4 +11,9 @@ def test_absurd_requests(nodes: int, oddity: float) -> None:
     fuzz = Fuzz(7, nodes=nodes, oddity=oddity, refusing=False, cpu_limit=None)
     for _ in range(300):
         fuzz.step()
-    assert {"answered", "closed"} <= {ending for ending, count in fuzz.endings.items() if count}
+    for _ in range(3000):  # one request in a hundred is refused
+        if fuzz.endings["closed"]:
+            break
+        fuzz.step()
+    assert fuzz.endings["answered"]
+    assert fuzz.endings["closed"]

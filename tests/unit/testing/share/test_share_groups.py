@@ -22,6 +22,7 @@ from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing.configs.config_store import ConfigResource
 from aiokafka_lite.testing.topics import Topic
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
+from tests.unit.testing.remembering import Remembering
 
 ACCEPT, RELEASE = 1, 2
 LOCK_SECONDS = 30
@@ -217,3 +218,26 @@ def test_a_deleted_topic_has_no_records(broker: SocketlessBroker, worker: Worker
     assert not share.partitions_of("g")
     assert not share.states.of_group("g")
     broker.clock.advance(LOCK_SECONDS)
+
+
+def test_a_restart_keeps_groups_offsets_and_delivery_counts() -> None:
+    journal = Remembering()
+    broker = SocketlessBroker(journal=journal)
+    broker.state.create_topic("orders", 1)
+    topic = topic_of(broker)
+    configure(broker, share_auto_offset_reset="earliest")
+    worker = Worker(broker)
+    worker.join()
+    append(broker, 3)
+    worker.acquired()
+    worker.acknowledge(0, 0, ACCEPT)
+    worker.acknowledge(1, 1, RELEASE)
+
+    again = SocketlessBroker(journal=journal)
+    again.state.topics["orders"] = again.state.topics_by_id[topic.topic_id] = topic
+    group = again.state.groups.get("g")
+    assert group is not None
+    assert (group.kind, group.state) == ("share", "Empty")
+    returned = Worker(again)
+    returned.join()
+    assert returned.acquired() == [(1, 1, 2), (2, 2, 1)]
