@@ -1,6 +1,6 @@
 """The command line: `aiokafka-lite COMMAND`, or `python -m aiokafka_lite COMMAND`.
 
-Each command is a module of this package, `NAME_command`, with `add_arguments(parser)` and
+Each command is a module of `commands`, `NAME_command`, with `add_arguments(parser)` and
 `run(args) -> int`. It is imported only when it is used, so that `--help` and the other commands do
 not pay for it.
 
@@ -101,7 +101,7 @@ def command_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argum
 
 def complete_parser(name: str, parser: argparse.ArgumentParser) -> ModuleType:
     """Import a command, add its arguments to its parser, and return its module."""
-    module = importlib.import_module(f"aiokafka_lite.cli.{name}_command")
+    module = importlib.import_module(f"aiokafka_lite.cli.commands.{name}_command")
     module.add_arguments(parser)
     examples = getattr(module, "EXAMPLES", None)
     if examples:

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeAlias
 
 from aiokafka_lite.cli.failures import (
     FAILED,
@@ -27,10 +28,37 @@ from aiokafka_lite.cli.failures import (
 )
 from aiokafka_lite.errors import KafkaError
 
-__all__ = ["configure_logging", "execute"]
+__all__ = ["Work", "configure_logging", "execute", "run_prepared"]
+
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, int]]
+"""Starts the work of a command, which returns its exit status."""
 
 
-def execute(verb: str, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+def run_prepared(
+    verb: str,
+    args: argparse.Namespace,
+    prepare: Callable[[], Work],
+    *,
+    quiet: bool | None = None,
+) -> int:
+    """Check the arguments of a command, run it to its end, and return its exit status.
+
+    Args:
+        verb: The command's name, for its errors.
+        args: With `quiet` and `verbose`.
+        prepare: Checks the arguments and connects nothing; it raises UsageError.
+        quiet: True to log errors only; None: as `args` says.
+    """
+    configure_logging(args.quiet if quiet is None else quiet, args.verbose)
+    try:
+        work = prepare()
+    except UsageError as error:
+        complain(verb, error)
+        return USAGE
+    return execute(verb, work)
+
+
+def execute(verb: str, work: Work) -> int:
     """Run a command to its end and return its exit status; errors are printed on stderr.
 
     The first Ctrl-C or SIGTERM cancels the command, which gets a few seconds to close its clients.

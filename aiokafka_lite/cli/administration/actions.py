@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aiokafka_lite.cli.administration.output import add_output_flags
 from aiokafka_lite.cli.connection.flags import add_connection_flags
-from aiokafka_lite.cli.failures import FAILED, OK, USAGE, UsageError, complain
+from aiokafka_lite.cli.failures import FAILED, OK, UsageError, complain
 
 if TYPE_CHECKING:
     from aiokafka_lite.admin.client import AIOKafkaAdminClient
@@ -69,24 +69,22 @@ def run_action(verb: str, args: argparse.Namespace) -> int:
     from aiokafka_lite.cli.connection.admin import admin_arguments
     from aiokafka_lite.cli.connection.client_arguments import shared_arguments
     from aiokafka_lite.cli.connection.settings import gather
-    from aiokafka_lite.cli.running import configure_logging, execute
+    from aiokafka_lite.cli.running import Work, run_prepared
+
+    def prepare() -> Work:
+        arguments = admin_arguments(shared_arguments(gather(args)))
+
+        async def work() -> int:
+            from aiokafka_lite.admin.client import AIOKafkaAdminClient
+
+            async with AIOKafkaAdminClient(**arguments) as admin:
+                status: int = await args.execute(admin, args)
+                return status
+
+        return work
 
     # Errors of items are printed below; the client would also log them as warnings.
-    configure_logging(args.quiet or not args.verbose, args.verbose)
-    try:
-        arguments = admin_arguments(shared_arguments(gather(args)))
-    except UsageError as error:
-        complain(verb, error)
-        return USAGE
-
-    async def work() -> int:
-        from aiokafka_lite.admin.client import AIOKafkaAdminClient
-
-        async with AIOKafkaAdminClient(**arguments) as admin:
-            status: int = await args.execute(admin, args)
-            return status
-
-    return execute(verb, work)
+    return run_prepared(verb, args, prepare, quiet=args.quiet or not args.verbose)
 
 
 def run_lookup(verb: str, args: argparse.Namespace, work: LookupWork) -> int:
@@ -94,21 +92,19 @@ def run_lookup(verb: str, args: argparse.Namespace, work: LookupWork) -> int:
     from aiokafka_lite.cli.connection.client_arguments import shared_arguments
     from aiokafka_lite.cli.connection.lookup import open_lookup
     from aiokafka_lite.cli.connection.settings import gather
-    from aiokafka_lite.cli.running import configure_logging, execute
+    from aiokafka_lite.cli.running import Work, run_prepared
 
-    configure_logging(args.quiet, args.verbose)
-    try:
+    def prepare() -> Work:
         settings = gather(args)
         arguments = shared_arguments(settings)
-    except UsageError as error:
-        complain(verb, error)
-        return USAGE
 
-    async def run_work() -> int:
-        async with open_lookup(arguments, settings.timeout) as lookup:
-            return await work(lookup, args)
+        async def run_work() -> int:
+            async with open_lookup(arguments, settings.timeout) as lookup:
+                return await work(lookup, args)
 
-    return execute(verb, run_work)
+        return run_work
+
+    return run_prepared(verb, args, prepare)
 
 
 def report(verb: str, errors: Mapping[Any, Exception]) -> int:

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka_lite.cli import broker_command, main
+from aiokafka_lite.cli import main
+from aiokafka_lite.cli.commands import broker_command
 from aiokafka_lite.errors import AuthenticationFailedError
 from aiokafka_lite.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaProducer
-from aiokafka_lite.cli import demo_command, main
+from aiokafka_lite.cli import main
+from aiokafka_lite.cli.commands import demo_command
 
 Send = Callable[..., Awaitable[Any]]
 

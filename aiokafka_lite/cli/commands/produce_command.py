@@ -6,7 +6,7 @@ import argparse
 from typing import Final
 
 from aiokafka_lite.cli.connection.flags import add_connection_flags
-from aiokafka_lite.cli.failures import USAGE, UsageError, complain
+from aiokafka_lite.cli.counts import at_least_one, rate
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--timestamp", metavar="TIME", help="the timestamp of all records: 2026-11-23T10:00, or ms")
     add("--acks", metavar="N", help="all (default), 1, or 0 for no confirmation")
-    add("--rate", metavar="N", type=_rate, help="at most N records a second")
-    add("--repeat", metavar="N", type=_count, default=1, help="send each record N times")
+    add("--rate", metavar="N", type=rate, help="at most N records a second")
+    add("--repeat", metavar="N", type=at_least_one, default=1, help="send each record N times")
     add(
         "--transaction",
         metavar="ID",
@@ -84,30 +84,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Send the records; return 0 if every one was stored."""
     from aiokafka_lite.cli.connection.settings import gather
-    from aiokafka_lite.cli.running import configure_logging, execute
-    from aiokafka_lite.cli.transfer.producing import Plan, produce
+    from aiokafka_lite.cli.running import Work, run_prepared
 
-    configure_logging(args.quiet, args.verbose)
-    try:
-        settings = gather(args)
-        plan = Plan.of(args, settings)
-    except UsageError as error:
-        complain("produce", error)
-        return USAGE
-    return execute("produce", lambda: produce(plan))
+    def prepare() -> Work:
+        from aiokafka_lite.cli.transfer.producing import Plan, produce
 
+        plan = Plan.of(args, gather(args))
+        return lambda: produce(plan)
 
-def _rate(text: str) -> float:
-    try:
-        rate = float(text)
-    except ValueError:
-        rate = 0.0
-    if not 0 < rate < 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of records a second")
-    return rate
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
-    return int(text)
+    return run_prepared("produce", args, prepare)

@@ -7,7 +7,7 @@ from typing import Final
 
 from aiokafka_lite.cli.connection.durations import duration
 from aiokafka_lite.cli.connection.flags import add_connection_flags
-from aiokafka_lite.cli.failures import USAGE, UsageError, complain
+from aiokafka_lite.cli.counts import at_least_one
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -41,12 +41,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-r", "--regex", action="store_true", help="read every topic that a pattern matches")
     add("-o", "--offset", metavar="OFFSET", help="where to begin and end; default: start")
     add("-p", "--partitions", metavar="0,1", help="only these partitions")
-    add("-n", "--count", metavar="N", type=_count, help="end after N records")
+    add("-n", "--count", metavar="N", type=at_least_one, help="end after N records")
     add("-e", "--exit", action="store_true", help="end at the end of the topic, as it is now")
     add(
         "--tail",
         metavar="N",
-        type=_count,
+        type=at_least_one,
         help="begin with the last N records of each partition; only records count, not the gaps of"
         " compaction and transactions",
     )
@@ -77,20 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the records; return 0 unless something failed."""
     from aiokafka_lite.cli.connection.settings import gather
-    from aiokafka_lite.cli.running import configure_logging, execute
-    from aiokafka_lite.cli.transfer.consuming import Plan, consume
+    from aiokafka_lite.cli.running import Work, run_prepared
 
-    configure_logging(args.quiet, args.verbose)
-    try:
-        settings = gather(args)
-        plan = Plan.of(args, settings)
-    except UsageError as error:
-        complain("consume", error)
-        return USAGE
-    return execute("consume", lambda: consume(plan))
+    def prepare() -> Work:
+        from aiokafka_lite.cli.transfer.consuming import Plan, consume
 
+        plan = Plan.of(args, gather(args))
+        return lambda: consume(plan)
 
-def _count(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
-    return int(text)
+    return run_prepared("consume", args, prepare)

@@ -7,7 +7,7 @@ from typing import Final
 
 from aiokafka_lite.cli.connection.durations import duration
 from aiokafka_lite.cli.connection.flags import add_connection_flags
-from aiokafka_lite.cli.failures import USAGE, UsageError, complain
+from aiokafka_lite.cli.counts import at_least_one
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--records",
             "--num-records",
             metavar="N",
-            type=_positive,
+            type=at_least_one,
             default=default,
             help=f"default: {default:,}",
         )
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 "--size",
                 "--record-size",
                 metavar="BYTES",
-                type=_positive,
+                type=at_least_one,
                 default=100,
                 help="bytes of a value; default: 100",
             )
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 "--rate",
                 "--throughput",
                 metavar="N",
-                type=_positive,
+                type=at_least_one,
                 help="records a second; default: as many as possible",
             )
         add(
@@ -77,25 +77,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, and print the result."""
-    from aiokafka_lite.cli.connection.client_arguments import (
-        consumer_arguments,
-        producer_arguments,
-    )
     from aiokafka_lite.cli.connection.settings import gather
-    from aiokafka_lite.cli.running import configure_logging, execute
-    from aiokafka_lite.cli.transfer.benchmarking import measure
+    from aiokafka_lite.cli.running import Work, run_prepared
 
-    configure_logging(args.quiet, args.verbose)
-    try:
+    def prepare() -> Work:
+        from aiokafka_lite.cli.connection.client_arguments import (
+            consumer_arguments,
+            producer_arguments,
+        )
+        from aiokafka_lite.cli.transfer.benchmarking import measure
+
         settings = gather(args)
         producer, consumer = producer_arguments(settings), consumer_arguments(settings)
-    except UsageError as error:
-        complain("bench", error)
-        return USAGE
-    return execute("bench", lambda: measure(args, producer, consumer, settings.timeout))
+        return lambda: measure(args, producer, consumer, settings.timeout)
 
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
-    return int(text)
+    return run_prepared("bench", args, prepare)

@@ -14,6 +14,7 @@ import signal
 import sys
 from typing import NamedTuple
 
+from aiokafka_lite.cli.counts import at_least_one
 from aiokafka_lite.testing import FakeCluster
 
 CLEANING_INTERVAL = 300.0  # seconds: log.retention.check.interval.ms
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--brokers",
         metavar="N",
-        type=_positive,
+        type=at_least_one,
         default=1,
         help="number of brokers in the cluster; default: 1",
     )
@@ -110,7 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--default-partitions",
         metavar="N",
-        type=_positive,
+        type=at_least_one,
         default=1,
         help="partitions of automatically created topics; default: 1",
     )
@@ -235,9 +236,3 @@ def _config(text: str) -> Config:
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return Config(name, value)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
-    return int(text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from aiokafka_lite.cli.administration.output import Output, add_output_flags
 from aiokafka_lite.cli.connection.durations import duration
 from aiokafka_lite.cli.connection.flags import add_connection_flags
-from aiokafka_lite.cli.failures import FAILED, OK, USAGE, UsageError, complain
+from aiokafka_lite.cli.failures import FAILED, OK, UsageError, complain
 
 if TYPE_CHECKING:
     from aiokafka_lite.admin.client import AIOKafkaAdminClient
@@ -67,29 +67,29 @@ def run(args: argparse.Namespace) -> int:
     from aiokafka_lite.cli.connection.admin import admin_arguments
     from aiokafka_lite.cli.connection.client_arguments import shared_arguments
     from aiokafka_lite.cli.connection.settings import gather
-    from aiokafka_lite.cli.running import configure_logging, execute
+    from aiokafka_lite.cli.running import Work, run_prepared
 
     once = args.once or args.output != "table" or not _is_screen()
-    # The screen shows problems itself: a log would write over it.
-    configure_logging(args.quiet or not args.verbose, 0 if not once else args.verbose)
-    try:
+    if not once:
+        args.verbose = 0  # the screen shows problems itself: a log would write over it
+
+    def prepare() -> Work:
         if not once:
             _check_rich()
         settings = gather(args)
         arguments = admin_arguments(shared_arguments(settings))
-    except UsageError as error:
-        complain("top", error)
-        return USAGE
 
-    async def work() -> int:
-        from aiokafka_lite.admin.client import AIOKafkaAdminClient
+        async def work() -> int:
+            from aiokafka_lite.admin.client import AIOKafkaAdminClient
 
-        async with AIOKafkaAdminClient(**arguments) as admin:
-            if once:
-                return await _print_once(admin, args, settings.timeout)
-            return await _Top(admin, args, settings.timeout).run()
+            async with AIOKafkaAdminClient(**arguments) as admin:
+                if once:
+                    return await _print_once(admin, args, settings.timeout)
+                return await _Top(admin, args, settings.timeout).run()
 
-    return execute("top", work)
+        return work
+
+    return run_prepared("top", args, prepare, quiet=args.quiet or not args.verbose)
 
 
 def _is_screen() -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafka_lite.cli.administration.actions import Actions, pairs, report, run_action
 from aiokafka_lite.cli.administration.confirmation import add_confirmation_flags, confirmed
 from aiokafka_lite.cli.administration.output import Output
-from aiokafka_lite.cli.failures import OK, USAGE, CommandError, UsageError, complain
+from aiokafka_lite.cli.failures import OK, CommandError, UsageError
 
 if TYPE_CHECKING:
     from aiokafka_lite.admin.client import AIOKafkaAdminClient
@@ -305,16 +305,15 @@ async def _trim(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
 
 
 def _copy(args: argparse.Namespace) -> int:
-    from aiokafka_lite.cli.running import configure_logging, execute
-    from aiokafka_lite.cli.transfer.copying import CopyPlan, copy_topic
+    from aiokafka_lite.cli.running import Work, run_prepared
 
-    configure_logging(args.quiet, args.verbose)
-    try:
+    def prepare() -> Work:
+        from aiokafka_lite.cli.transfer.copying import CopyPlan, copy_topic
+
         plan = CopyPlan.of(args)
-    except UsageError as error:
-        complain("topic", error)
-        return USAGE
-    return execute("topic", lambda: copy_topic(plan))
+        return lambda: copy_topic(plan)
+
+    return run_prepared("topic", args, prepare)
 
 
 async def _ends(
