@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the native modules with AddressSanitizer in a scratch copy, and runs there what exercises
-# them: the unit tests of the record codec, the producer and the consumer, and the native fuzz.
+# them: the unit tests of the codecs, the producer and the consumer, and the native fuzz.
 #
 #     sh tools/test_asan.sh PYTHON FOLDER [arguments of pytest]
 #
@@ -10,7 +10,7 @@ set -eu
 python=$(command -v "$1")
 folder=$2
 shift 2
-suites=${SUITES:-"tests/unit/record tests/unit/producer tests/unit/consumer"}
+suites=${SUITES:-"tests/unit/protocol tests/unit/record tests/unit/producer tests/unit/consumer"}
 programs=${PROGRAMS:-20000}
 compiler=${CC:-gcc}
 

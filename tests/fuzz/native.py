@@ -243,6 +243,11 @@ class Maker:
         receiver.window()[:8] = b"\0\0\0\4abcd"
         return receiver
 
+    def make_reader(self) -> Any:
+        data = bytes(self.chance.randrange(256) for _ in range(self.chance.randrange(60)))
+        kind: Any = self.chance.choice((bytes, bytearray, memoryview))
+        return self.modules["reader_native"].Reader(kind(data), len(data) // 3)
+
     def make_record(self) -> Any:
         return self.modules["consumer_record_native"].ConsumerRecord(
             "orders", 0, 0, 0, 0, b"key", b"value", None, 3, 5, ()
