@@ -30,7 +30,9 @@ from aiokafka_lite._home import check_home
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite._threads import NoThreadError, codec_threads
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.leader_requests import LeaderRequests
 from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.cluster.subscribed_topics import topics_refusal, wait_for_topics
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.buffering.record_reader import CHUNK, Reader
 from aiokafka_lite.consumer.buffering.waiters import Waiters
@@ -46,10 +48,8 @@ from aiokafka_lite.consumer.partitions.positions import PartitionState, Position
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalStateError,
-    InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
-    UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.group.assignment_lease import LeaseBook
 from aiokafka_lite.record.record_set import RecordSet
@@ -117,10 +117,7 @@ class ConsumerCore:
         self.stopping = False  # or stopped
         self.closed = False
         self.refusal: KafkaError | None = None  # in a forked child: the error of every call
-        self._leaderless = (
-            0  # consecutive metadata responses without a leader of an assigned partition
-        )
-        self._leader_request_due = False  # a timer will request the metadata again
+        self._leader_requests = LeaderRequests(cluster, loop)
         self._failed = False  # because of a bug, which every read raises from then on
         self._tasks = TaskOwner("consumer", self._on_task_error)
         self._waiters = Waiters(self._on_wait)
@@ -250,13 +247,7 @@ class ConsumerCore:
     async def _start(self) -> None:
         deadline = self.deadline()
         self._track_topics()
-        for topic in self.subscription.topics:
-            try:
-                await self.cluster.partitions_of(topic, deadline)
-            except KafkaTimeoutError as error:
-                if isinstance(error.__cause__, UnknownTopicOrPartitionError):
-                    raise error.__cause__ from error
-                raise
+        await wait_for_topics(self.cluster, self.subscription.topics, deadline)
         if self.subscription.pattern is not None:
             await self.cluster.refresh(deadline)
         self.started = True
@@ -330,6 +321,7 @@ class ConsumerCore:
         self.resolver.close()
         self.validation.close()
         self.fetcher.close()
+        self._leader_requests.close()
         if self.group is not None:
             self.group.abort()
         self.cluster.abort()
@@ -474,33 +466,12 @@ class ConsumerCore:
 
     def _report_refused_topics(self) -> None:
         """Let reads raise the brokers' errors for the topics that are subscribed to now."""
-        known = self.cluster.metadata.topics
-        refused: dict[type[KafkaError], list[str]] = {}
-        for name in sorted(self.subscription.topics):
-            topic = known.get(name)
-            if topic is not None and topic.refused and topic.error is not None:
-                refused.setdefault(topic.error, []).append(name)
         if not self._failed:
-            # Authorization errors come first, as in Java.
-            kind = next(iter(sorted(refused, key=lambda kind: kind is InvalidTopicError)), None)
-            self.reader.fail(None if kind is None else kind(*refused[kind]))
+            self.reader.fail(topics_refusal(self.cluster.metadata, self.subscription.topics))
 
     def _request_lost_leaders(self) -> None:
-        """Request metadata again, with increasing backoff, while an assigned partition has no known
-        leader: the cluster does not do this for partitions that the metadata lacks."""
-        if all(state.source.node != NOWHERE for state in self.positions):
-            self._leaderless = 0
-        elif not self._leader_request_due:
-            self._leader_request_due = True
-            self._leaderless += 1
-            self.loop.call_later(
-                self.cluster.retry_backoff.delay(self._leaderless), self._request_leaders
-            )
-
-    def _request_leaders(self) -> None:
-        self._leader_request_due = False
-        if not self.closed:
-            self.cluster.request_update()
+        missing = any(state.source.node == NOWHERE for state in self.positions)
+        self._leader_requests.update(missing=missing)
 
     def _on_wait(self) -> None:
         self.buffer.on_starved()
