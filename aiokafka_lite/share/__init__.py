@@ -1,8 +1,8 @@
 """The share consumer: queues on Kafka (KIP-932), and the public class.
 
-A record flows through `leader_link` (one share session per leader) -> `acquired_records` ->
+A record flows through `leaders` (one share session per leader) -> `acquired_records` ->
 `share_buffer` -> the application, and its acknowledgement back through `acquisition` ->
-`pending_acknowledgements` -> `leader_link`. `share_core` connects them.
+`pending_acknowledgements` -> `leaders`. `share_core` connects them.
 """
 
 from aiokafka_lite.share.acknowledge_type import AcknowledgeType

@@ -26,24 +26,23 @@ from aiokafka_lite._home import check_home
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import LeaderHint, Metadata
+from aiokafka_lite.cluster.subscribed_topics import topics_refusal, wait_for_topics
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalStateError,
-    InvalidTopicError,
     KafkaError,
-    KafkaTimeoutError,
-    UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.share.acknowledgement import Acknowledgement, Failures
 from aiokafka_lite.share.acquired_records import Item
 from aiokafka_lite.share.acquisition import ACCEPT, RELEASE, RENEW, Acquisition
-from aiokafka_lite.share.leader_link import LeaderLink
+from aiokafka_lite.share.leaders.leader_links import LeaderLinks
+from aiokafka_lite.share.leaders.link_owner import Claimant
+from aiokafka_lite.share.loss_log import LossLog
 from aiokafka_lite.share.share_buffer import ShareBuffer
 from aiokafka_lite.share.share_group import ShareGroup
 from aiokafka_lite.share.share_metrics import ShareMetrics
 from aiokafka_lite.share.share_options import ShareOptions
 from aiokafka_lite.share.share_record import ShareRecord
-from aiokafka_lite.share.share_session import PartitionId
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["ShareCore"]
@@ -61,9 +60,6 @@ CLOSING_TAKES: Final = 0.5
 
 LEAVING_TAKES: Final = 1.5
 """Seconds of `STOP_WITHIN` reserved for leaving the group."""
-
-LOG_EVERY: Final = 10.0
-"""Seconds between two log lines about failures that the application does not await."""
 
 _REMEDY: Final = (
     "create a consumer in the event loop that uses it, or call this one there with"
@@ -108,18 +104,14 @@ class ShareCore:
             on_error=self._on_task_error,
             loop=loop,
         )
-        self._links: dict[int, LeaderLink] = {}
-        self._link_tasks: dict[int, asyncio.Task[None]] = {}
+        self._leaders = LeaderLinks(cluster, self, options, options.decoding, self._tasks, loop)
         self.assignment: frozenset[TopicPartition] = frozenset()
         self._tracked: frozenset[str] = frozenset()
         self._failure: BaseException | None = None  # raised by the next read
         self._crashed: KafkaError | None = None  # raised by every read: a bug
         self._wish = 0  # records that a read which did not wait could take
         self._delivered: list[Record] = []  # to be accepted by the next read (implicit mode)
-        self._leaderless = 0  # consecutive metadata without a leader of an assigned partition
-        self._leader_request_due = False
-        self._quiet_until = 0.0  # loop time until which unseen failures are only counted
-        self._unlogged = 0
+        self._losses = LossLog(options.log_name)
         self._stop_lock = asyncio.Lock()  # a second `stop` waits for the first
 
     def check_home(self) -> None:
@@ -160,14 +152,9 @@ class ShareCore:
 
     async def _start(self) -> None:
         self._track_topics()
-        deadline = self.loop.time() + self.options.api_timeout
-        for topic in self.topics:
-            try:
-                await self.cluster.partitions_of(topic, deadline)
-            except KafkaTimeoutError as error:
-                if isinstance(error.__cause__, UnknownTopicOrPartitionError):
-                    raise error.__cause__ from error
-                raise
+        await wait_for_topics(
+            self.cluster, self.topics, self.loop.time() + self.options.api_timeout
+        )
         self.started = True
         self.cluster.add_listener(self._on_metadata)
         if self.topics:
@@ -183,26 +170,12 @@ class ShareCore:
         try:
             async with self._stop_lock:
                 if not self.closed:
-                    await self._close_links(deadline - CLOSING_TAKES - LEAVING_TAKES)
+                    await self._leaders.close(deadline - CLOSING_TAKES - LEAVING_TAKES)
                 if not self.closed:
                     await self.group.close(deadline - CLOSING_TAKES)
         finally:
             self.abort()
         await self.finish(deadline)
-
-    async def _close_links(self, deadline: float) -> None:
-        for link in self._links.values():
-            link.stop()
-        tasks = list(self._link_tasks.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=max(0.0, deadline - self.loop.time()))
-        closings = [
-            self._tasks.spawn(link.close(deadline), f"close {link.node_id}")
-            for node_id, link in self._links.items()
-            if self._link_tasks[node_id].done()
-        ]
-        if closings:
-            await asyncio.wait(closings, timeout=max(0.0, deadline - self.loop.time()))
 
     async def finish(self, deadline: float) -> None:
         """Wait for the tasks to end, until the deadline (loop time)."""
@@ -215,8 +188,7 @@ class ShareCore:
         if self.closed:
             return
         self.closed = self.stopping = True
-        for link in self._links.values():
-            link.abort()
+        self._leaders.abort()
         self._tasks.cancel()
         self.group.abort()
         self.cluster.abort()
@@ -302,12 +274,12 @@ class ShareCore:
         if deadline is not None and deadline <= self.loop.time():
             self._wish = limit
             self.group.poll(waiting=False)
-            self._wake_links()
+            self._leaders.wake()
             await asyncio.sleep(0)
             return False
         self.group.poll(waiting=True)
         try:
-            arrived = await self.buffer.wait(limit, deadline, self._wake_links)
+            arrived = await self.buffer.wait(limit, deadline, self._leaders.wake)
         finally:
             self.group.poll(waiting=bool(self.buffer.limits))
         self._check_running()
@@ -342,10 +314,9 @@ class ShareCore:
             IllegalStateError: This consumer does not hold the record, or the mode is implicit.
         """
         self.check_home()
-        for link in self._links.values():
-            acquisition = link.pending.find(tp, offset)
-            if acquisition is not None:
-                return mark(acquisition, offset, kind)
+        acquisition = self._leaders.find(tp, offset)
+        if acquisition is not None:
+            return mark(acquisition, offset, kind)
         raise IllegalStateError(
             f"offset {offset} of {tp.topic}-{tp.partition} is not locked for this consumer"
         )
@@ -355,7 +326,7 @@ class ShareCore:
         self._check_running()
         if self.options.implicit:
             self.accept_delivered()
-        await asyncio.gather(*(link.flush() for link in list(self._links.values())))
+        await self._leaders.flush()
 
     # --- the links' owner
 
@@ -363,7 +334,7 @@ class ShareCore:
     def member_id(self) -> str:
         return self.group.member_id
 
-    def claim(self, link: LeaderLink) -> tuple[int, bool]:
+    def claim(self, link: Claimant) -> tuple[int, bool]:
         """Grant a link a part of what the waiting reads can take."""
         if self.stopping or len(self.buffer):
             return 0, False
@@ -376,28 +347,18 @@ class ShareCore:
         if not self.options.record_limit:
             self._wish = 0
             return most, False
-        wanted = min(sum(limits), max(most, *limits))
-        free = wanted - sum(each.claimed for each in self._links.values())
-        able = [each for each in self._links.values() if each.able]
-        share, rest = divmod(max(free, 0), len(able))
-        if share == 0:
-            # Too few for all: those that fetched longest ago come first.
-            able.sort(key=lambda each: each.fetched_at)
-            return (1 if link in able[:rest] else 0), True
-        if link is able[0]:
-            share += rest
-        return share, False
+        return self._leaders.claim(link, min(sum(limits), max(most, *limits)))
 
     def on_items(self, items: Sequence[Item], tp: TopicPartition) -> None:
         self._wish = 0
         if items:
             self.buffer.add(items)
 
-    def on_fetched(self, link: LeaderLink, records: int, size: int, latency: float) -> None:
+    def on_fetched(self, link: Claimant, records: int, size: int, latency: float) -> None:
         self.metrics.on_fetch(size, latency, self.loop.time())
-        if self._wish and not any(each.claimed for each in self._links.values() if each != link):
+        if self._wish and not self._leaders.claimed:
             self._wish = 0  # every leader was asked once
-        self._wake_links()
+        self._leaders.wake()
 
     def on_lock_timeout(self, seconds: float) -> None:
         self.lock_timeout = seconds
@@ -416,46 +377,18 @@ class ShareCore:
         self.metrics.on_acknowledged(count, failed)
 
     def on_unseen_failure(self, tp: TopicPartition, failures: Failures) -> None:
-        """Log it, at most one line every `LOG_EVERY` seconds."""
-        if self.stopping:
-            return
-        first, last, error = failures[0]
-        count = sum(each[1] + 1 - each[0] for each in failures)
-        self._log_limited(
-            count,
-            "acknowledgements failed, first of %s-%d offsets %d to %d: %s",
-            *tp,
-            first,
-            last,
-            error,
-        )
+        if not self.stopping:
+            self._losses.on_unseen_failure(tp, failures, self.loop.time())
 
     def on_lost(self, tp: TopicPartition | None, count: int, why: str) -> None:
         self.metrics.on_lost(count)
         for on_lost in self.lock_watchers:
             on_lost()
-        where = "" if tp is None else f" of {tp.topic}-{tp.partition}"
-        self._log_limited(
-            count,
-            "records%s were not acknowledged: %s, and the group delivers them again",
-            where,
-            why,
-        )
+        self._losses.on_lost(tp, count, why, self.loop.time())
 
     def _on_buffered_expired(self, count: int) -> None:
         self.metrics.on_lost(count)
-        self._log_limited(count, "acquired records expired before a read took them")
-
-    def _log_limited(self, count: int, text: str, *args: object) -> None:
-        now = self.loop.time()
-        if now < self._quiet_until:
-            self._unlogged += count
-            return
-        self._quiet_until = now + LOG_EVERY
-        if self._unlogged:
-            log.warning("%s: %d more, not logged", self.options.log_name, self._unlogged)
-            self._unlogged = 0
-        log.warning("%s: %d " + text, self.options.log_name, count, *args)
+        self._losses.on_buffered_expired(count, self.loop.time())
 
     # --- leaders
 
@@ -468,69 +401,13 @@ class ShareCore:
             return
         self.group.driver.on_metadata(metadata)
         self._route()
-        refused: dict[type[KafkaError], list[str]] = {}
-        for name in sorted(self.topics):
-            topic = metadata.topics.get(name)
-            if topic is not None and topic.refused and topic.error is not None:
-                refused.setdefault(topic.error, []).append(name)
-        for kind in sorted(refused, key=lambda kind: kind is InvalidTopicError):
-            self.on_failure(kind(*refused[kind]))
-            break
+        refusal = topics_refusal(metadata, self.topics)
+        if refusal is not None:
+            self.on_failure(refusal)
 
     def _route(self) -> None:
-        """Give each leader its partitions."""
-        metadata = self.cluster.metadata
-        wanted: dict[int, dict[PartitionId, TopicPartition]] = {}
-        missing = False
-        for tp in self.assignment:
-            topic = metadata.topics.get(tp.topic)
-            leader = metadata.leader(tp.topic, tp.partition)
-            if topic is None or topic.topic_id is None or leader is None:
-                missing = True
-                continue
-            key = PartitionId(topic.topic_id, tp.partition)
-            wanted.setdefault(leader.node_id, {})[key] = tp
-        for node_id in wanted:
-            if node_id not in self._links and not self.stopping:
-                self._open_link(node_id)
-        for node_id, link in list(self._links.items()):
-            link.set_wanted(wanted.get(node_id, {}))
-        if missing:
-            self._request_leaders()
-        else:
-            self._leaderless = 0
-        self._wake_links()
-
-    def _open_link(self, node_id: int) -> None:
-        link = self._links[node_id] = LeaderLink(
-            node_id,
-            self.cluster,
-            self,
-            self.options,
-            self.options.decoding,
-            self.options.retry_backoff,
-            self.loop,
-        )
-        self._link_tasks[node_id] = self._tasks.spawn(link.run(), f"share session {node_id}")
-
-    def _request_leaders(self) -> None:
-        """Request metadata again, with increasing backoff, while a leader is missing."""
-        if self._leader_request_due:
-            return
-        self._leader_request_due = True
-        self._leaderless += 1
-        self.loop.call_later(
-            self.options.retry_backoff.delay(self._leaderless), self._on_leader_request
-        )
-
-    def _on_leader_request(self) -> None:
-        self._leader_request_due = False
-        if not self.closed:
-            self.cluster.request_update()
-
-    def _wake_links(self) -> None:
-        for link in self._links.values():
-            link.wake()
+        if not self.stopping:
+            self._leaders.route(self.assignment)
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A task crashed because of a bug: let reads raise it instead of hanging."""

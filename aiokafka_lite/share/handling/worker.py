@@ -39,6 +39,7 @@ from aiokafka_lite.share.handling.key_order import KeyOrder
 from aiokafka_lite.share.handling.lock_keeper import LockKeeper
 from aiokafka_lite.share.handling.postponed import Postponed
 from aiokafka_lite.share.handling.run_options import RunOptions
+from aiokafka_lite.share.handling.slot import Slot
 from aiokafka_lite.share.handling.work import Work, WorkSource, describe
 
 __all__ = ["Worker"]
@@ -53,25 +54,6 @@ _LOOK_EVERY: Final = 16  # records between two looks at the clock, if they are q
 _RELEASE_MARGIN: Final = 1.0  # seconds that a postponed release precedes the end of its lock
 _LONGEST_DELAY: Final = 60.0  # seconds that a release is postponed at most
 _GRACE: Final = 5.0  # seconds that a cancelled handler may take to end
-
-
-class _Slot(Generic[_W]):
-    """One handler at a time.
-
-    Attributes:
-        task: Runs the handlers.
-        record: The record in its handler; None between two.
-        waiter: Resolved to wake an idle slot.
-        lost: Why the lock of `record` is lost; its handler was cancelled.
-    """
-
-    __slots__ = ("lost", "record", "task", "waiter")
-
-    def __init__(self) -> None:
-        self.task: asyncio.Task[None] | None = None
-        self.record: _W | None = None
-        self.waiter: asyncio.Future[None] | None = None
-        self.lost: str | None = None
 
 
 class Worker(Generic[_W]):
@@ -104,8 +86,8 @@ class Worker(Generic[_W]):
         self._on_full = on_full
         self._tasks = TaskOwner(f"{name}: run", self._on_task_error, self._loop)
         self._queue: deque[_W] = deque()
-        self._slots: list[_Slot[_W]] = []
-        self._idle: list[_Slot[_W]] = []
+        self._slots: list[Slot[_W]] = []
+        self._idle: list[Slot[_W]] = []
         self._order: KeyOrder[_W] | None = KeyOrder() if options.ordered_by_key else None
         self._locks: LockKeeper[_W] = LockKeeper(
             self._locked, self._lose, renews=options.renew_locks
@@ -233,7 +215,7 @@ class Worker(Generic[_W]):
                 if waiter is not None and not waiter.done():
                     waiter.set_result(None)
             elif len(self._slots) < self._options.concurrency and not self._tasks.closed:
-                slot: _Slot[_W] = _Slot()
+                slot: Slot[_W] = Slot()
                 self._slots.append(slot)
                 slot.task = self._tasks.spawn(self._serve(slot), f"handler {len(self._slots)}")
             else:
@@ -252,7 +234,7 @@ class Worker(Generic[_W]):
             self._width = width
             self._loop.call_soon(self._start_more)
 
-    async def _serve(self, slot: _Slot[_W]) -> None:
+    async def _serve(self, slot: Slot[_W]) -> None:
         """Handle one record after the other until cancelled by the end of the run."""
         queue, handler, time, order = self._queue, self._handler, self._loop.time, self._order
         until, last = time() + _SLICE, 0.0
@@ -286,7 +268,7 @@ class Worker(Generic[_W]):
                     raise
                 if slot in self._idle:
                     self._idle.remove(slot)
-                _take_back(slot)
+                slot.take_back()
                 continue
             credit -= 1
             slot.record = record = queue.popleft()
@@ -297,7 +279,7 @@ class Worker(Generic[_W]):
                 self._on_cancelled(slot, record)
                 if self._closing:
                     raise
-                _take_back(slot)
+                slot.take_back()
             except Exception as error:
                 slot.record = None
                 if slot.lost is not None:
@@ -369,7 +351,7 @@ class Worker(Generic[_W]):
             self._locks.forget(record)
             self._done()
 
-    def _on_cancelled(self, slot: _Slot[_W], record: _W) -> None:
+    def _on_cancelled(self, slot: Slot[_W], record: _W) -> None:
         now = self._loop.time()
         if slot.lost is not None:
             self._after_loss(slot, record, None)
@@ -380,13 +362,13 @@ class Worker(Generic[_W]):
             self._failures.write(logging.WARNING, text, record, now)
             self._postpone(record, now)
 
-    def _after_loss(self, slot: _Slot[_W], record: _W, error: Exception | None) -> None:
+    def _after_loss(self, slot: Slot[_W], record: _W, error: Exception | None) -> None:
         """The handler of a record whose lock is lost has ended; nothing can be acknowledged."""
         reason, slot.lost = slot.lost, None
         text = "cancelled the handler of %s"
         now = self._loop.time()
         self._failures.write(logging.WARNING, text, record, now, why=reason, trace=error)
-        _take_back(slot)
+        slot.take_back()
         self._locks.forget(record)
         self._done()
 
@@ -476,10 +458,3 @@ class Worker(Generic[_W]):
             )
         finally:
             self._awaited = None
-
-
-def _take_back(slot: _Slot[_W]) -> None:
-    """Undo the cancellation of a slot's task, which goes on."""
-    task = slot.task
-    while task is not None and task.cancelling():
-        task.uncancel()

@@ -1,0 +1,1 @@
+"""The share sessions with the leaders: fetches, acknowledgements, their errors."""

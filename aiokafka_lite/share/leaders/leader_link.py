@@ -1,0 +1,272 @@
+"""The share session with one leader: one request in flight, over one connection.
+
+A fetch acquires records and carries terminal acknowledgements; a ShareAcknowledge carries either
+those or renewals. Both number the session's epoch, so a second request must not overtake the first.
+
+One task for each leader. Non-obvious:
+
+- A session belongs to the connection that opened it. When the connection is lost, the broker
+  releases what this member had acquired, so every lock counts as lost then.
+- A fetch is sent only while a read wants records, and only for as many as `LinkOwner.claim` grants:
+  a record that is acquired and not processed loses a delivery attempt.
+- Acknowledgements wait behind a long poll. So a fetch waits briefly while records are held, and not
+  at all while a task awaits an acknowledgement.
+- A partition that a fetch names only for its acknowledgements would become part of the session. So
+  those of partitions that are not fetched travel in a ShareAcknowledge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from math import inf
+from typing import Final
+
+from aiokafka_lite._backoff import Backoff
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.errors import InvalidRecordStateError, KafkaError
+from aiokafka_lite.share.acknowledgement import Failures
+from aiokafka_lite.share.acquired_records import Decoding
+from aiokafka_lite.share.acquisition import Acquisition
+from aiokafka_lite.share.leaders.link_connection import LinkConnection
+from aiokafka_lite.share.leaders.link_exchanges import LinkExchanges
+from aiokafka_lite.share.leaders.link_owner import LinkOptions, LinkOwner
+from aiokafka_lite.share.leaders.link_pace import Pace
+from aiokafka_lite.share.leaders.link_results import LinkResults
+from aiokafka_lite.share.pending_acknowledgements import PendingAcknowledgements
+from aiokafka_lite.share.share_session import PartitionId, ShareSession
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["LeaderLink"]
+
+log: Final = logging.getLogger(__name__)
+
+
+class LeaderLink:
+    """The share session with one leader.
+
+    Args:
+        node_id: The leader.
+        cluster: The cluster.
+        owner: The consumer.
+        options: The consumer's.
+        decoding: How to decode records.
+        backoff: Pauses after failures.
+        loop: The event loop.
+
+    Attributes:
+        claimed: Records that the fetch in flight may acquire.
+        fetched_at: Loop time of the last fetch.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        cluster: Cluster,
+        owner: LinkOwner,
+        options: LinkOptions,
+        decoding: Decoding,
+        backoff: Backoff,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.node_id = node_id
+        self.loop = loop
+        self.session = ShareSession()
+        self.pending = PendingAcknowledgements()
+        self.claimed = 0
+        self.fetched_at = 0.0
+        self._owner = owner
+        self._options = options
+        self._pace = Pace(backoff)
+        self._results = LinkResults(
+            node_id, self.session, self.pending, self._pace, owner, options, loop.time
+        )
+        self._exchanges = LinkExchanges(
+            node_id,
+            self,
+            LinkConnection(node_id, cluster, options.request_timeout, self._on_disconnected),
+            self.session,
+            self.pending,
+            self._pace,
+            self._results,
+            owner,
+            options,
+            decoding,
+        )
+        self._wake = asyncio.Event()
+        self._settled = asyncio.Event()  # set, and replaced, after each exchange
+        self._flushing = 0  # calls of `flush` that wait
+        self._closing = False
+
+    # what the consumer does
+
+    def set_wanted(self, wanted: Mapping[PartitionId, TopicPartition]) -> None:
+        """Fetch from these partitions from now on."""
+        self._results.add_names(wanted)
+        keys = frozenset(wanted)
+        if keys != self.session.wanted:
+            self.session.wanted = keys
+            self.wake()
+
+    def wake(self) -> None:
+        """Something changed: look for the next request."""
+        self._wake.set()
+
+    @property
+    def able(self) -> bool:
+        """True if it could fetch now."""
+        return (
+            bool(self.session.wanted)
+            and not self.claimed
+            and not self._closing
+            and self.loop.time() >= self._pace.resume_at
+        )
+
+    async def flush(self) -> None:
+        """Send every mark, and wait until all have a result."""
+        self._flushing += 1
+        self._pace.due = self.loop.time()
+        self.wake()
+        try:
+            while (self.pending.waiting or self._exchanges.in_flight) and not self._closing:
+                await self._settled.wait()
+        finally:
+            self._flushing -= 1
+
+    # what the application marks
+
+    def on_marked(self, acquisition: Acquisition) -> None:
+        """An acquisition has a mark."""
+        self.pending.on_marked(acquisition)
+        if self._pace.on_marked(self.loop.time()):
+            self.wake()
+
+    def on_awaited(self) -> None:
+        """A task awaits an acknowledgement."""
+        self._pace.due = self.loop.time()
+        self.wake()
+
+    def on_unseen_failure(self, topic_partition: TopicPartition, failures: Failures) -> None:
+        """Acknowledgements failed that the application does not await."""
+        self._owner.on_unseen_failure(topic_partition, failures)
+
+    # the task
+
+    async def run(self) -> None:
+        """Exchange requests until `close`."""
+        pace = self._pace
+        while not self._closing:
+            self._wake.clear()
+            now = self.loop.time()
+            self._expire(now)
+            if now >= pace.resume_at and await self._exchange(now):
+                continue
+            until = min(
+                pace.resume_at if now < pace.resume_at else pace.due,
+                self.pending.next_expiry() + 0.001,
+            )
+            try:
+                async with asyncio.timeout_at(None if until == inf else until):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass  # something is due
+
+    async def _exchange(self, now: float) -> bool:
+        """Send the next request and process its response; False if there is none to send."""
+        pending, session, exchanges = self.pending, self.session, self._exchanges
+        try:
+            if not pending.waiting:
+                self._pace.due = inf
+            renews, ends = pending.renewals_waiting, pending.terminal_waiting
+            urgent = self._flushing > 0 or now >= self._pace.due
+            if session.open and renews and urgent:
+                await self._renew(now)
+                return True
+            if session.open and ends and urgent and pending.waits_for_other_than(session.wanted):
+                await self._acknowledge(now)
+                return True
+            quota, briefly = self._owner.claim(self)
+            if quota or ((renews or ends) and not session.open):
+                await exchanges.fetch(quota, briefly, self._flushing > 0)
+                return True
+            if ends and urgent:
+                await self._acknowledge(now)
+                return True
+            return False
+        finally:
+            settled, self._settled = self._settled, asyncio.Event()
+            settled.set()
+
+    async def _acknowledge(self, now: float) -> None:
+        parts = self.pending.take(now)
+        if parts:
+            await self._exchanges.acknowledge(parts, renews=False)
+
+    async def _renew(self, now: float) -> None:
+        parts = self.pending.take_renewals(now)
+        if parts:
+            await self._exchanges.acknowledge(parts, renews=True)
+
+    def _expire(self, now: float) -> None:
+        if now <= self.pending.next_expiry():
+            return
+        for tp, count in self.pending.expire(now).items():
+            self._owner.on_lost(tp, count, "the lock expired")
+
+    def _on_disconnected(self, error: KafkaError | None) -> None:
+        """The session is gone, and the broker releases its records."""
+        self.session.reset()
+        if not self.pending.holds:
+            return
+        lost = InvalidRecordStateError(
+            f"the connection to broker {self.node_id} was lost, so it released the records that "
+            "were acquired over it; the group delivers them again"
+        )
+        lost.__cause__ = error
+        count = self.pending.lose(lost)
+        if count and not self._closing:
+            self._owner.on_lost(None, count, f"the connection to broker {self.node_id} was lost")
+        self.wake()
+
+    # the end
+
+    def stop(self) -> None:
+        """Send no more fetches; the task ends with its exchange in progress."""
+        self._closing = True
+        self.wake()
+
+    async def close(self, deadline: float) -> None:
+        """Send the last marks, and close the session, which releases what is undecided. The task
+        must have ended."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                while self.session.open and self.pending.waits_in_halves:
+                    await self._acknowledge(self.loop.time())
+                if self.session.open:
+                    parts = self.pending.take(self.loop.time())
+                    await self._exchanges.acknowledge(
+                        parts,
+                        renews=False,
+                        timeout=max(deadline - self.loop.time(), 0.001),
+                        closes=True,
+                    )
+        except TimeoutError:
+            log.warning(
+                "%s: closing the share session with broker %d timed out",
+                self._options.log_name,
+                self.node_id,
+            )
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """End at once: marks without a result fail."""
+        self._closing = True
+        lost = InvalidRecordStateError("the consumer was stopped before the record's result")
+        self._results.fail(self._exchanges.in_flight, lost, renews=False)
+        self._exchanges.in_flight = {}
+        self.pending.lose(lost)
+        self.session.reset()
+        self.wake()
+        self._settled.set()

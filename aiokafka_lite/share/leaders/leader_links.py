@@ -1,0 +1,150 @@
+"""The links of one share consumer: which leader has which partitions, and how many records each
+link may acquire."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.leader_requests import LeaderRequests
+from aiokafka_lite.share.acquired_records import Decoding
+from aiokafka_lite.share.acquisition import Acquisition
+from aiokafka_lite.share.leaders.leader_link import LeaderLink
+from aiokafka_lite.share.leaders.link_owner import Claimant, LeadersOptions, LinkOwner
+from aiokafka_lite.share.share_session import PartitionId
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["LeaderLinks"]
+
+
+class LeaderLinks:
+    """One link for each leader.
+
+    Args:
+        cluster: Knows the leaders.
+        owner: The consumer.
+        options: The consumer's.
+        decoding: How to decode records.
+        tasks: Owner of the links' tasks.
+        loop: The event loop.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        owner: LinkOwner,
+        options: LeadersOptions,
+        decoding: Decoding,
+        tasks: TaskOwner,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._cluster = cluster
+        self._owner: Final = owner
+        self._options = options
+        self._decoding = decoding
+        self._tasks = tasks
+        self._loop = loop
+        self._links: dict[int, LeaderLink] = {}
+        self._link_tasks: dict[int, asyncio.Task[None]] = {}
+        self._leader_requests = LeaderRequests(cluster, loop)
+
+    def route(self, assignment: Iterable[TopicPartition]) -> None:
+        """Give each leader its partitions."""
+        metadata = self._cluster.metadata
+        wanted: dict[int, dict[PartitionId, TopicPartition]] = {}
+        missing = False
+        for tp in assignment:
+            topic = metadata.topics.get(tp.topic)
+            leader = metadata.leader(tp.topic, tp.partition)
+            if topic is None or topic.topic_id is None or leader is None:
+                missing = True
+                continue
+            key = PartitionId(topic.topic_id, tp.partition)
+            wanted.setdefault(leader.node_id, {})[key] = tp
+        for node_id in wanted:
+            if node_id not in self._links:
+                self._open(node_id)
+        for node_id, link in self._links.items():
+            link.set_wanted(wanted.get(node_id, {}))
+        self._leader_requests.update(missing=missing)
+        self.wake()
+
+    def _open(self, node_id: int) -> None:
+        options = self._options
+        link = self._links[node_id] = LeaderLink(
+            node_id,
+            self._cluster,
+            self._owner,
+            options,
+            self._decoding,
+            options.retry_backoff,
+            self._loop,
+        )
+        self._link_tasks[node_id] = self._tasks.spawn(link.run(), f"share session {node_id}")
+
+    def wake(self) -> None:
+        """Let every link look for its next request."""
+        for link in self._links.values():
+            link.wake()
+
+    @property
+    def claimed(self) -> int:
+        """Records that the fetches in flight may acquire."""
+        return sum(each.claimed for each in self._links.values())
+
+    def claim(self, link: Claimant, wanted: int) -> tuple[int, bool]:
+        """Divide what the reads can take among the links that could fetch now.
+
+        Args:
+            link: One of them.
+            wanted: Records that the reads can take.
+
+        Returns:
+            The number of records for this link, and True if it should not wait long for them.
+        """
+        free = wanted - self.claimed
+        able = [each for each in self._links.values() if each.able]
+        share, rest = divmod(max(free, 0), len(able))
+        if share == 0:
+            # Too few for all: those that fetched longest ago come first.
+            able.sort(key=lambda each: each.fetched_at)
+            return (1 if link in able[:rest] else 0), True
+        if link is able[0]:
+            share += rest
+        return share, False
+
+    def find(self, tp: TopicPartition, offset: int) -> Acquisition | None:
+        """Return the acquisition that an offset is locked by, or None."""
+        for link in self._links.values():
+            acquisition = link.pending.find(tp, offset)
+            if acquisition is not None:
+                return acquisition
+        return None
+
+    async def flush(self) -> None:
+        """Send all marks now, and wait for their results."""
+        await asyncio.gather(*(link.flush() for link in list(self._links.values())))
+
+    async def close(self, deadline: float) -> None:
+        """Send the last marks, and close the sessions, until the deadline (loop time)."""
+        for link in self._links.values():
+            link.stop()
+        tasks = list(self._link_tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=max(0.0, deadline - self._loop.time()))
+        closings = [
+            self._tasks.spawn(link.close(deadline), f"close {node_id}")
+            for node_id, link in self._links.items()
+            if self._link_tasks[node_id].done()
+        ]
+        if closings:
+            await asyncio.wait(closings, timeout=max(0.0, deadline - self._loop.time()))
+
+    def abort(self) -> None:
+        """End at once, without awaiting."""
+        self._leader_requests.close()
+        for link in self._links.values():
+            link.abort()

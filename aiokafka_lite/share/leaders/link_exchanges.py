@@ -1,0 +1,311 @@
+"""One exchange of a leader link with its broker: a ShareFetch or a ShareAcknowledge request."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from aiokafka_lite.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    UnsupportedVersionError,
+)
+from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.protocol.messages.share_acknowledge import (
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from aiokafka_lite.protocol.messages.share_fetch import (
+    PartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from aiokafka_lite.share.acquired_records import Decoding
+from aiokafka_lite.share.acquisition import Acquisition, AcquisitionOwner
+from aiokafka_lite.share.leaders.link_connection import LinkConnection, version_of
+from aiokafka_lite.share.leaders.link_owner import Claimant, LinkOptions, LinkOwner
+from aiokafka_lite.share.leaders.link_pace import Pace
+from aiokafka_lite.share.leaders.link_results import LinkResults, Parts
+from aiokafka_lite.share.pending_acknowledgements import PendingAcknowledgements
+from aiokafka_lite.share.share_requests import (
+    Limits,
+    acknowledge_request,
+    acquired_ranges,
+    fetch_request,
+    leader_hints,
+)
+from aiokafka_lite.share.share_session import CLOSING_EPOCH, PartitionId, ShareSession
+
+__all__ = ["LinkExchanges"]
+
+BUSY_WAIT: Final = 0.1
+"""Maximum seconds of a long poll while records are held or other leaders wait for their turn."""
+
+
+class _Link(Claimant, AcquisitionOwner, Protocol):
+    """The link: its owner knows it, and so do its acquisitions."""
+
+
+class LinkExchanges:
+    """Sends requests of one link, one at a time, and applies their responses.
+
+    Args:
+        node_id: The leader.
+        link: The link.
+        connection: The link's.
+        session: The link's.
+        pending: The link's.
+        pace: The link's.
+        results: The link's.
+        owner: The consumer.
+        options: The consumer's.
+        decoding: How to decode records.
+
+    Attributes:
+        in_flight: What the request in flight acknowledges.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        link: _Link,
+        connection: LinkConnection,
+        session: ShareSession,
+        pending: PendingAcknowledgements,
+        pace: Pace,
+        results: LinkResults,
+        owner: LinkOwner,
+        options: LinkOptions,
+        decoding: Decoding,
+    ) -> None:
+        self.in_flight: Parts = {}
+        self._node_id = node_id
+        self._link = link
+        self._connection = connection
+        self._session = session
+        self._pending = pending
+        self._pace = pace
+        self._results = results
+        self._owner = owner
+        self._options = options
+        self._decoding = decoding
+        self._time = link.loop.time
+
+    # fetching
+
+    async def fetch(self, quota: int, briefly: bool, flushing: bool) -> None:
+        """Send a ShareFetch, which also carries terminal acknowledgements.
+
+        Args:
+            quota: Maximum records to acquire; 0 to open a session only.
+            briefly: True if the broker should not wait long for records.
+            flushing: True if it should not wait at all.
+        """
+        link, session, pending, options = self._link, self._session, self._pending, self._options
+        link.claimed = quota
+        parts: Parts = {}
+        try:
+            connection = await self._connection.open()
+            version = version_of(connection, ShareFetchRequest, self._node_id)
+            sent_at = link.fetched_at = self._time()
+            reopens = not session.open
+            step = session.next_fetch()
+            if not reopens:
+                parts = pending.take(sent_at, session.wanted)
+            wait = options.fetch_max_wait
+            if briefly or pending.holds:
+                wait = min(wait, BUSY_WAIT)
+            if (
+                not quota
+                or flushing
+                or pending.renewals_waiting
+                or (reopens and pending.waiting)
+                or _awaited(parts)
+            ):
+                wait = 0.0
+            limits = Limits(
+                wait,
+                options.fetch_min_bytes,
+                options.fetch_max_bytes,
+                quota,
+                max(quota, 1) if options.record_limit else options.max_poll_records,
+                options.record_limit,
+            )
+            request = fetch_request(options.group_id, self._owner.member_id, step, limits, parts)
+            self._on_taken(parts)
+            response = await connection.send(
+                request, version, timeout=options.request_timeout + wait
+            )
+        except KafkaError as error:
+            self._results.on_unanswered(parts, error)
+        except asyncio.CancelledError:
+            self._results.fail(parts, self._stopped(), renews=False)
+            raise
+        else:
+            self._on_fetch_response(response, connection, parts, sent_at)
+        finally:
+            link.claimed = 0
+            self.in_flight = {}
+
+    def _on_fetch_response(
+        self, response: ShareFetchResponse, connection: Connection, parts: Parts, sent_at: float
+    ) -> None:
+        results = self._results
+        if response.error_code:
+            results.on_refused(response.error_code, response.error_message, parts)
+            return
+        self._session.on_success()
+        results.on_lock_timeout(response.acquisition_lock_timeout_ms)
+        now = self._time()
+        records = size = 0
+        troubled = False
+        try:
+            for topic in response.responses:
+                for partition in topic.partitions:
+                    key = PartitionId(topic.topic_id, partition.partition_index)
+                    part = parts.pop(key, None)
+                    if part is not None:
+                        results.on_result(
+                            key,
+                            part,
+                            partition.acknowledge_error_code,
+                            partition.acknowledge_error_message,
+                        )
+                    if partition.error_code:
+                        troubled = True
+                        results.on_partition_error(
+                            key, partition.error_code, partition.error_message
+                        )
+                    elif partition.acquired_records:
+                        size += len(partition.records)
+                        records += self._acquire(key, partition, sent_at, now)
+        except KafkaProtocolError as error:
+            results.on_unanswered(parts, error)
+            connection.close(error)
+            return
+        results.on_omitted(parts)
+        self._take_hints(response)
+        if not troubled:
+            self._pace.on_success()
+        elif not records:
+            self._pace.pause(now)
+        self._owner.on_fetched(self._link, records, size, now - sent_at)
+
+    def _acquire(
+        self, key: PartitionId, partition: PartitionData, sent_at: float, now: float
+    ) -> int:
+        tp = self._results.name_of(key)
+        if tp is None:
+            raise KafkaProtocolError(
+                f"The broker returned records of topic {key.topic_id} partition {key.partition}, "
+                "which was never fetched"
+            )
+        ranges = acquired_ranges(partition.acquired_records)
+        lock = self._results.lock
+
+        def acquire(first: int, last: int) -> Acquisition:
+            return Acquisition(self._link, tp, key, first, last, sent_at + lock, now + lock)
+
+        acquisitions, items = self._decoding.decode(partition.records, tp, ranges, acquire)
+        for acquisition in acquisitions:
+            inside = [
+                (each.first, each.last)
+                for each in ranges
+                if acquisition.base <= each.first <= acquisition.last
+            ]
+            self._pending.on_acquired(acquisition, inside)
+            if acquisition.has_gaps:
+                self._pace.on_marked(now)
+        self._owner.on_items(items, tp)
+        return len(items)
+
+    # acknowledging
+
+    async def acknowledge(
+        self, parts: Parts, *, renews: bool, timeout: float | None = None, closes: bool = False
+    ) -> None:
+        """Send a ShareAcknowledge in the open session.
+
+        Args:
+            parts: What to acknowledge: terminal types, or renewals.
+            renews: True for renewals.
+            timeout: Seconds; the request timeout by default.
+            closes: True to close the session.
+        """
+        self._on_taken(parts)
+        try:
+            connection = self._connection.current
+            version = version_of(connection, ShareAcknowledgeRequest, self._node_id, renews=renews)
+            request = acknowledge_request(
+                self._options.group_id,
+                self._owner.member_id,
+                CLOSING_EPOCH if closes else self._session.epoch,
+                parts,
+                renews=renews,
+            )
+            sent_at = self._time()
+            if timeout is None:
+                timeout = self._options.request_timeout
+            response = await connection.send(request, version, timeout=timeout)
+        except KafkaError as error:
+            if renews and isinstance(error, UnsupportedVersionError):
+                for part in parts.values():  # the locks last
+                    self._pending.on_renewal_failed(part, error, gone=False)
+            else:
+                self._results.on_unanswered(parts, error, renews=renews)
+        except asyncio.CancelledError:
+            self._results.fail(parts, self._stopped(), renews=renews)
+            raise
+        else:
+            self._on_acknowledge_response(response, parts, sent_at, renews=renews)
+        finally:
+            self.in_flight = {}
+
+    def _on_acknowledge_response(
+        self, response: ShareAcknowledgeResponse, parts: Parts, sent_at: float, *, renews: bool
+    ) -> None:
+        results = self._results
+        if response.error_code:
+            results.on_refused(response.error_code, response.error_message, parts, renews=renews)
+            return
+        self._session.on_success()
+        self._pace.on_success()
+        results.on_lock_timeout(response.acquisition_lock_timeout_ms)
+        for topic in response.responses:
+            for partition in topic.partitions:
+                key = PartitionId(topic.topic_id, partition.partition_index)
+                part = parts.pop(key, None)
+                if part is None:
+                    continue
+                code, message = partition.error_code, partition.error_message
+                if renews:
+                    results.on_renewal_result(key, part, code, message, sent_at)
+                else:
+                    results.on_result(key, part, code, message)
+        results.on_omitted(parts, renews=renews)
+        self._take_hints(response)
+
+    # both
+
+    def _on_taken(self, parts: Parts) -> None:
+        self.in_flight = parts
+        self._pace.on_taken(self._pending.waiting, self._time())
+
+    def _take_hints(self, response: ShareFetchResponse | ShareAcknowledgeResponse) -> None:
+        hints = leader_hints(response, self._results.topics)
+        if hints:
+            self._owner.on_hints(hints)
+
+    def _stopped(self) -> KafkaConnectionError:
+        return KafkaConnectionError(
+            f"the consumer was stopped before broker {self._node_id} answered"
+        )
+
+
+def _awaited(parts: Parts) -> bool:
+    return any(
+        run.outcome is not None and run.outcome.awaited
+        for part in parts.values()
+        for run in part.runs
+    )

@@ -1,0 +1,65 @@
+"""When the next request of a leader link leaves: marks that wait, and pauses after failures.
+Sans-IO."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from aiokafka_lite._backoff import Backoff
+
+__all__ = ["LINGER", "Pace"]
+
+LINGER: Final = 0.005
+"""Seconds that marks may wait for a fetch to carry them."""
+
+
+class Pace:
+    """The times of one link.
+
+    Args:
+        backoff: Pauses after failures.
+
+    Attributes:
+        due: Loop time when marks must be sent; infinite without any.
+        resume_at: Loop time when the pause ends.
+    """
+
+    __slots__ = ("_backoff", "_failures", "due", "resume_at")
+
+    def __init__(self, backoff: Backoff) -> None:
+        self.due = inf
+        self.resume_at = 0.0
+        self._backoff = backoff
+        self._failures = 0  # in a row
+
+    def on_marked(self, now: float) -> bool:
+        """There are marks to be sent; returns True if there were none before."""
+        if self.due != inf:
+            return False
+        self.due = now + LINGER
+        return True
+
+    def on_taken(self, waiting: bool, now: float) -> None:
+        """A request took marks; `waiting` if it left others."""
+        self.due = now + LINGER if waiting else inf
+
+    def send_now(self, now: float) -> None:
+        """Marks must not wait for a fetch."""
+        self.due = min(self.due, now)
+
+    def on_success(self) -> None:
+        """An exchange succeeded."""
+        self._failures = 0
+
+    def on_session_gone(self, now: float, *, wait: bool) -> None:
+        """The session must be opened again: at once the first time, unless `wait`."""
+        if wait or self._failures:
+            self.pause(now)
+        else:
+            self._failures = 1  # the next one waits
+
+    def pause(self, now: float) -> None:
+        """Send nothing for a while, longer after each failure in a row."""
+        self._failures += 1
+        self.resume_at = now + self._backoff.delay(self._failures)
