@@ -20,6 +20,7 @@ cdef class ConsumerRecord:
     cdef public object headers
     cdef public int32_t serialized_key_size
     cdef public int32_t serialized_value_size
+    cdef object _attributes  # NULL, or the dict of attributes that are no fields
 
 
 cdef BatchContext new_context(

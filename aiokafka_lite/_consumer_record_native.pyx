@@ -8,7 +8,7 @@ creates one context per batch and records with ``ConsumerRecord.__new__(Consumer
 deserializing consumer assigns ``record.value`` and leaves the sizes unchanged.
 
 A list of 10,000 records costs the collector nothing, because it tracks neither class. The drawback:
-a record reachable from its own key, value or headers is never freed.
+a record reachable from its own key, value, headers or attributes is never freed.
 """
 
 cimport cython
@@ -43,6 +43,40 @@ cdef extern from *:
         return failed;
     }
     static PyMemberDef aiokafka_lite_slots[3];  /* the descriptors point to them */
+
+    /* A record takes attributes that are no fields, as aiokafka's does. Cython's own `__dict__` would
+       make a dict for each record. The interpreter makes it for the first such attribute if the type
+       says where it is kept, and expects NULL there, where Cython puts None. */
+    static Py_ssize_t aiokafka_lite_dict_offset = 0;
+
+    static PyGetSetDef aiokafka_lite_dict = {
+        "__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL
+    };
+
+    static int aiokafka_lite_keep_dict_at(PyTypeObject *type, Py_ssize_t offset) {
+        PyObject *descriptor = PyDescr_NewGetSet(type, &aiokafka_lite_dict);
+        int failed;
+        if (descriptor == NULL)
+            return -1;
+        failed = PyDict_SetItemString(type->tp_dict, "__dict__", descriptor);
+        Py_DECREF(descriptor);
+        aiokafka_lite_dict_offset = offset;
+        type->tp_dictoffset = offset;
+        PyType_Modified(type);
+        return failed;
+    }
+
+    static CYTHON_INLINE int aiokafka_lite_has_dict(PyObject *record) {
+        return *(PyObject **)((char *)record + aiokafka_lite_dict_offset) != NULL;
+    }
+
+    static CYTHON_INLINE void aiokafka_lite_begin_without_dict(PyObject *record) {
+        if (aiokafka_lite_dict_offset) {
+            PyObject **dict = (PyObject **)((char *)record + aiokafka_lite_dict_offset);
+            Py_DECREF(*dict);  /* None */
+            *dict = NULL;
+        }
+    }
     """
     ctypedef struct PyMemberDef:
         pass
@@ -50,6 +84,9 @@ cdef extern from *:
     PyMemberDef *slots "aiokafka_lite_slots"
     int make_slot "aiokafka_lite_make_slot"(
         PyTypeObject *type, PyMemberDef *slot, const char *name, Py_ssize_t offset) except -1
+    int keep_dict_at "aiokafka_lite_keep_dict_at"(PyTypeObject *type, Py_ssize_t offset) except -1
+    bint has_dict "aiokafka_lite_has_dict"(PyObject *record)
+    void begin_without_dict "aiokafka_lite_begin_without_dict"(PyObject *record)
 
 
 cdef frozenset _FIELDS = frozenset(_Twin.__dataclass_fields__)
@@ -91,6 +128,9 @@ cdef class ConsumerRecord:
     # A dataclass that subclasses it creates no slots for the fields defined here.
     __slots__ = _Twin.__match_args__ + ("leader_epoch",)
 
+    def __cinit__(self):
+        begin_without_dict(<PyObject *>self)
+
     def __init__(
         self, str topic not None, int32_t partition, int64_t offset, int64_t timestamp,
         int timestamp_type, key, value, checksum, int32_t serialized_key_size,
@@ -118,7 +158,7 @@ cdef class ConsumerRecord:
     def __delattr__(self, name):
         if name in _FIELDS:
             raise AttributeError(f"{name!r} of a ConsumerRecord cannot be deleted")
-        generic_set(self, name, NULL)  # a subclass's own
+        generic_set(self, name, NULL)
 
     # The shared facts can be assigned too, as on a dataclass: the record gets a context of its own.
     # It may have had none: a dataclass made of it assigns one fact after the other.
@@ -204,13 +244,15 @@ cdef class ConsumerRecord:
             self.timestamp_type, self.key, self.value, self.checksum, self.serialized_key_size,
             self.serialized_value_size, self.headers, self.leader_epoch,
         )
-        if type(self) is ConsumerRecord:
-            return _restore, fields
-        return _restore, fields, self.__getstate__()
+        if type(self) is not ConsumerRecord:
+            return _restore, fields, self.__getstate__()
+        if has_dict(<PyObject *>self):
+            return _restore, fields, self.__dict__
+        return _restore, fields
 
 
 def _restore(kind, *fields):
-    """Recreate a record; pickle then sets a subclass's own attributes as its state."""
+    """Recreate a record; pickle then sets the attributes that are no fields as its state."""
     record = kind.__new__(kind)
     ConsumerRecord.__init__(record, *fields[:-1], leader_epoch=fields[-1])
     return record
@@ -220,9 +262,12 @@ cdef make_slots():
     cdef ConsumerRecord record = ConsumerRecord.__new__(ConsumerRecord)
     cdef PyTypeObject *type = <PyTypeObject *><PyObject *>ConsumerRecord
     record.value, record.key, record.headers = object(), object(), object()
+    record._attributes = object()
     make_slot(type, &slots[0], b"value", place_of(record, record.value))
     make_slot(type, &slots[1], b"key", place_of(record, record.key))
     make_slot(type, &slots[2], b"headers", place_of(record, record.headers))
+    keep_dict_at(type, place_of(record, record._attributes))
+    record._attributes = {}  # what the interpreter expects there when it frees the record
 
 
 cdef Py_ssize_t place_of(ConsumerRecord record, object field):

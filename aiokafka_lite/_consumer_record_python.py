@@ -7,9 +7,18 @@ KT = TypeVar("KT")
 VT = TypeVar("VT")
 
 
+class _TakesAttributes:
+    """A class with slots whose objects take further attributes, in a dict made for the first."""
+
+    __slots__ = ("__dict__",)
+
+
 @dataclass(slots=True)
-class ConsumerRecord(Generic[KT, VT]):
+class ConsumerRecord(_TakesAttributes, Generic[KT, VT]):
     """One record read from a partition; aiokafka's fields, compared by value, not hashable.
+
+    An application may set further attributes, which are copied and pickled, but neither compared
+    nor shown.
 
     Attributes:
         topic: Name of the topic it was read from.
