@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aiokafka_lite._build import BUILD as __build__
     from aiokafka_lite.abc import ConsumerRebalanceListener
     from aiokafka_lite.admin import AIOKafkaAdminClient
+    from aiokafka_lite.as_aiokafka.import_alias import install_as_aiokafka, uninstall_as_aiokafka
     from aiokafka_lite.client import AIOKafkaClient
     from aiokafka_lite.consumer import AIOKafkaConsumer, SubscriptionPattern
     from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation
@@ -55,6 +56,8 @@ __all__ = [
     "__build__",
     "__version__",
     "exactly_once",
+    "install_as_aiokafka",
+    "uninstall_as_aiokafka",
 ]
 
 _HOMES = {
@@ -74,6 +77,8 @@ _HOMES = {
     "SubscriptionPattern": "consumer",
     "TopicPartition": "structs",
     "exactly_once": "read_process_write",
+    "install_as_aiokafka": "as_aiokafka.import_alias",
+    "uninstall_as_aiokafka": "as_aiokafka.import_alias",
 }
 _MODULES = {
     "abc",

@@ -201,6 +201,16 @@ class AIOKafkaClient:
         self._everything = False  # True if all topics are kept because none was named
         self._waits: set[asyncio.Task[bool]] = set()  # for refreshes that a caller requested
 
+    # Private names of aiokafka, listed in `as_aiokafka.private_names`
+
+    @property
+    def _bootstrap_servers(self) -> list[str]:
+        return self._cluster.bootstrap_servers
+
+    @property
+    def _client_id(self) -> str:
+        return self._cluster.client_id
+
     # Life
 
     async def bootstrap(self) -> None:

@@ -113,8 +113,13 @@ class Brokers:
     def _new(self, node: Node) -> Broker:
         return Broker(node, self._options, self._backoff, self._tasks, self._on_lost)
 
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        """The bootstrap addresses, as "host:port"."""
+        return [f"{host}:{port}" for host, port in self._addresses]
+
     def __str__(self) -> str:
-        return ", ".join(f"{seed.node.host}:{seed.node.port}" for seed in self._seeds)
+        return ", ".join(self.bootstrap_servers)
 
 
 def _by_load(brokers: Iterable[Broker]) -> list[Broker]:

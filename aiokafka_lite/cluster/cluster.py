@@ -186,6 +186,11 @@ class Cluster:
             raise
 
     @property
+    def bootstrap_servers(self) -> list[str]:
+        """The addresses that the cluster was configured with, as "host:port"."""
+        return self._brokers.bootstrap_servers
+
+    @property
     def client_id(self) -> str:
         """The client's id, or "client" if it has none; every log line begins with it."""
         return self._name

@@ -11,7 +11,15 @@ import ssl
 import sys
 import traceback
 import warnings
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from inspect import signature
 from time import monotonic, time
@@ -33,6 +41,7 @@ from aiokafka_lite._arguments import (
 )
 from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor, ConsumerRebalanceListener
+from aiokafka_lite.as_aiokafka.private_names import CoordinatorNames, SubscriptionNames
 from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
@@ -449,6 +458,30 @@ class AIOKafkaConsumer:
         core = self._core
         return AIOKafkaClient.of(core.cluster, core.options.request_timeout, core.loop)
 
+    # Private names of aiokafka, listed in `as_aiokafka.private_names`
+
+    @property
+    def _client(self) -> AIOKafkaClient:
+        return self.client
+
+    @property
+    def _group_id(self) -> str | None:
+        group = self._core.group
+        return None if group is None else group.options.group_id
+
+    @property
+    def _enable_auto_commit(self) -> bool:
+        return self._core.options.enable_auto_commit
+
+    @property
+    def _coordinator(self) -> CoordinatorNames:
+        group = self._core.group
+        return CoordinatorNames("" if group is None else group.driver.membership.member_id)
+
+    @property
+    def _subscription(self) -> SubscriptionNames:
+        return SubscriptionNames(self.subscription())
+
     async def __aenter__(self) -> Self:
         self._core.check_home()
         try:
@@ -639,10 +672,11 @@ class AIOKafkaConsumer:
         limit = max_records or self._core.options.max_poll_records
         return await self._core.reader.next_lists(wanted, limit, timeout)
 
-    def __aiter__(self) -> RecordStream:
+    def __aiter__(self) -> AsyncIterator[Record]:
         """Iterate over all future records; the iteration ends when the consumer is stopped.
 
-        Several tasks may iterate at once: each record goes to one of them.
+        Several tasks may iterate at once: each record goes to one of them. If a subclass overrides
+        `getone`, or a tracer patched it before the iteration, each record comes through it.
 
         Raises:
             ConsumerStoppedError: The consumer was stopped before the call.
@@ -651,11 +685,22 @@ class AIOKafkaConsumer:
             raise ConsumerStoppedError()
         self._core.check_home()
         self._core.reader.check_begun()
-        return RecordStream(self._core.buffer.delivery, self._core.reader.next_or_end, self)
+        if self._has_own_getone() and type(self).__anext__ is _ANEXT:
+            return RecordStream(self._core.buffer.delivery, self._core.reader.next_or_end, self)
+        return self
 
     async def __anext__(self) -> Record:
+        if not self._has_own_getone():
+            try:
+                return await self.getone()
+            except ConsumerStoppedError:
+                raise StopAsyncIteration from None
         record = self._core.buffer.delivery.take()
         return await self._core.reader.next_or_end() if record is None else record
+
+    def _has_own_getone(self) -> bool:
+        """True if `getone` is neither overridden nor patched."""
+        return type(self).getone is _GETONE and "getone" not in vars(self)
 
     @overload
     def batches(
@@ -1135,6 +1180,9 @@ class AIOKafkaConsumer:
         self._check_running()
         found = await self._unless_stopped(self._offsets(dict.fromkeys(wanted, which)))
         return {tp: max(found[tp].offset, 0) for tp in wanted}
+
+
+_GETONE, _ANEXT = AIOKafkaConsumer.getone, AIOKafkaConsumer.__anext__
 
 
 def _offset_and_timestamp(found: Found) -> OffsetAndTimestamp | None:

@@ -194,6 +194,8 @@ cdef class SendCalls:
         cdef StoredResult stored
         if not isinstance(<object>self, SendCalls):
             raise TypeError(f"send_and_wait() needs a producer, not {type(<object>self).__name__!r}")
+        if (<object>type(self)).send is not _SEND:
+            return self._await_send(topic, value, key, partition, timestamp_ms, headers)
         if not self._here():
             return self._send_and_wait_later(topic, value, key, partition, timestamp_ms, headers)
         try:
@@ -206,6 +208,8 @@ cdef class SendCalls:
         stored.ack = <Ack>result
         return stored
 
+
+cdef object _SEND = SendCalls.send
 
 for _name in ("send", "send_and_wait"):
     _method, _twin = SendCalls.__dict__[_name], _TwinCalls.__dict__[_name]

@@ -13,6 +13,8 @@ Non-obvious:
   loop would cost a system call for every record (Python 3.11).
 - A call that must wait (for memory, for the topic) or that failed returns a real coroutine, which
   warns if it is never awaited.
+- `send_and_wait` calls a `send` that a subclass overrides or a tracer patched, as in aiokafka. Its
+  own way to the batch is taken only if the class has the `send` defined here.
 """
 
 import asyncio
@@ -219,6 +221,8 @@ class SendCalls:
 
         Cancellation: stops the wait, never the delivery.
         """
+        if type(self).send is not _SEND:
+            return self._await_send(topic, value, key, partition, timestamp_ms, headers)
         if not self._here():
             return self._send_and_wait_later(topic, value, key, partition, timestamp_ms, headers)
         try:
@@ -251,10 +255,16 @@ class SendCalls:
         """Call `send_and_wait` when awaited."""
         raise NotImplementedError
 
+    def _await_send(self, *fields: Any) -> Coroutine[Any, Any, Acknowledged]:
+        """Call an overridden `send` when awaited, then wait until the record is acknowledged."""
+        raise NotImplementedError
+
     def _refuse(self, error: Exception) -> Coroutine[Any, Any, Any]:
         """Raise the error when awaited."""
         raise NotImplementedError
 
+
+_SEND = SendCalls.send
 
 mark_as_coroutine_function(SendCalls.send)
 mark_as_coroutine_function(SendCalls.send_and_wait)

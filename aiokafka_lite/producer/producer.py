@@ -32,7 +32,8 @@ from aiokafka_lite._arguments import (
 )
 from aiokafka_lite._home import check_home
 from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
-from aiokafka_lite.client import AIOKafkaClient
+from aiokafka_lite.as_aiokafka.private_names import MISSING as _missing
+from aiokafka_lite.client import AIOKafkaClient, ClusterMetadata
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
     BufferExhaustedError,
@@ -240,7 +241,7 @@ class AIOKafkaProducer(SendCalls):
         if api_version is not None:
             _deprecated("The `api_version` argument is deprecated: brokers report their versions")
         timeout = milliseconds("transaction_timeout_ms", transaction_timeout_ms, least=1)
-        if acks is None:
+        if acks is None or acks is _missing:
             acks = "all"
         if delivery_timeout_ms is None:
             least = _number(linger_ms) + _number(request_timeout_ms)
@@ -443,6 +444,20 @@ class AIOKafkaProducer(SendCalls):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r}>"
 
+    # Private names of aiokafka, listed in `as_aiokafka.private_names`
+
+    @property
+    def _key_serializer(self) -> Callable[[Any], Any] | None:
+        return self._options.key_serializer
+
+    @property
+    def _partitioner(self) -> Partitioner:
+        return self._options.partitioner or DefaultPartitioner()
+
+    @property
+    def _metadata(self) -> ClusterMetadata:
+        return self.client.cluster
+
     # Records
 
     send = SendCalls.send
@@ -567,7 +582,9 @@ class AIOKafkaProducer(SendCalls):
             options.max_batch_size, options.key_serializer, options.value_serializer
         )
 
-    async def send_batch(self, batch: BatchBuilder, topic: str, *, partition: int) -> Ack:
+    async def send_batch(
+        self, batch: BatchBuilder, topic: str, *, partition: int | None = None
+    ) -> Ack:
         """Send a batch made by `create_batch`, after the earlier records of its partition.
 
         This closes the batch, which can be sent only once.
@@ -575,7 +592,8 @@ class AIOKafkaProducer(SendCalls):
         Args:
             batch: The batch, with at least one record.
             topic: The topic's name.
-            partition: The partition's number.
+            partition: The partition's number; by default the partitioner chooses, as for one
+                record without a key.
 
         Returns:
             An awaitable of the `RecordMetadata` of the first record; the others follow it.
@@ -593,18 +611,25 @@ class AIOKafkaProducer(SendCalls):
         """
         self._check_home()
         _arguments.topic_name(topic)
-        number = _arguments.partition_number(partition)
+        number = None if partition is None else _arguments.partition_number(partition)
         if not isinstance(batch, BatchBuilder):
             raise TypeError(f"`batch` should come from create_batch(), not {batch!r}")
         self._check_open()
-        builder, transaction = batch.take(), self._accumulator.transaction
+        accumulator, pool = self._accumulator, self._sender.pool
+        builder, transaction = batch.take(), accumulator.transaction
         try:
             deadline = self._deadline()
             await self._learn(topic, number, deadline)
-            memory = self._accumulator.memory_for(builder.size)
-            self._accumulator.hurry()
-            buffer = await self._sender.pool.take(memory, deadline)
-            return self._accumulator.add_batch(topic, number, builder, buffer, transaction)
+            size = accumulator.memory_for(builder.size)
+            accumulator.hurry()
+            memory = await pool.take(size, deadline)
+            if not accumulator.has_partition(topic, number):  # deleted during the wait for memory
+                try:
+                    await self._learn(topic, number, deadline)
+                except BaseException:
+                    pool.give(memory)
+                    raise
+            return accumulator.add_batch(topic, number, builder, memory, transaction)
         except BaseException:
             batch.give_back()
             raise
@@ -770,6 +795,9 @@ class AIOKafkaProducer(SendCalls):
 
     async def _send_and_wait_later(self, *fields: Any) -> Acknowledged:
         return await (await self._send_later(*fields))
+
+    async def _await_send(self, *fields: Any) -> Acknowledged:
+        return await (await self.send(*fields))
 
     async def _refuse(self, error: Exception) -> Any:
         raise error

@@ -131,10 +131,15 @@ class Accumulator(BatchCore):
                 "Can't send: the transaction that this record was sent in has ended"
             )
 
+    def has_partition(self, topic: str, partition: int | None) -> bool:
+        """True if the topic, and the partition unless it is None, has a queue."""
+        queues = self.topics.get(topic)
+        return queues is not None and (partition is None or partition < len(queues.queues))
+
     def add_batch(
         self,
         topic: str,
-        partition: int,
+        partition: int | None,
         builder: BatchBuilder,
         memory: bytearray,
         transaction: int | None = None,
@@ -142,20 +147,21 @@ class Accumulator(BatchCore):
         """Append a whole batch to a known partition; return the Ack of its first record.
 
         Args:
+            partition: None: chosen as for one record without a key.
             memory: Counts for the batch in the budget, `memory_for` bytes; its records are stored
                 elsewhere.
             transaction: As in `append_again`.
 
         Raises:
-            BaseException: The `refusal`, or an error because that transaction has ended; `memory`
-                is given back.
+            BaseException: The `refusal`, an error because that transaction has ended, or an error
+                of the application's partitioner; `memory` is given back.
         """
         try:
             self._check_open(transaction)
+            queue = self._queue_for(self.topics[topic], partition, builder.size)
         except BaseException:
             self.pool.give(memory)
             raise
-        queue = self.topics[topic].queues[partition]
         if queue.open is not None:
             self.close_batch(queue)
         batch = ProducerBatch(self.loop, queue.topic_partition, builder, memory, self.next_time())
@@ -166,6 +172,15 @@ class Accumulator(BatchCore):
         self.hold(queue)
         self._on_ready(queue)
         return batch.ack(0, builder.first_timestamp)
+
+    def _queue_for(self, queues: TopicQueues, partition: int | None, size: int) -> PartitionQueue:
+        if partition is None and self._options.partitioner is not None:
+            partition = self._ask(self._options.partitioner, queues, None)
+        if partition is not None:
+            return queues.queues[partition]
+        queue = self.next_sticky(queues)
+        queues.produced += size
+        return queue
 
     # Time
 

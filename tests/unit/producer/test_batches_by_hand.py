@@ -100,7 +100,7 @@ async def test_what_is_refused(make_producer: Make) -> None:
         with pytest.raises(IllegalArgumentError, match="partition 7"):
             await producer.send_batch(batch, "orders", partition=7)
         with pytest.raises(TypeError, match="partition"):
-            await producer.send_batch(batch, "orders", partition=None)
+            await producer.send_batch(batch, "orders", partition="0")
         large = producer.create_batch()
         with pytest.raises(TypeError, match="bytes"):
             large.append(timestamp=1, key="k", value=b"")
@@ -183,3 +183,84 @@ async def test_a_batch_that_is_too_large_for_the_broker_fails_as_a_whole(
         assert stored(cluster, "orders")[0] == []
         assert producer._sender.pool.used == 0
         assert not producer._accumulator.whole
+
+
+async def test_batches_without_a_partition_rotate_over_the_available_ones(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics={"orders": 3}) as cluster:
+        producer = make_producer(cluster, max_batch_size=200)
+        await producer.start()
+        acks = []
+        for _ in range(30):
+            batch = producer.create_batch()
+            while batch.append(timestamp=1, key=None, value=bytes(20)) is not None:
+                pass
+            acks.append(await producer.send_batch(batch, "orders", partition=None))
+        places = await asyncio.gather(*acks)
+        assert {place.partition for place in places} == {0, 1, 2}
+        assert sum(map(len, stored(cluster, "orders").values())) == 30 * batch.record_count()
+
+
+async def test_custom_partitioner_chooses_the_partition_of_a_batch(make_producer: Make) -> None:
+    asked: list[tuple[bytes | None, list[int], list[int]]] = []
+
+    def partitioner(key: bytes | None, everyone: list[int], available: list[int]) -> int:
+        asked.append((key, everyone, available))
+        return 2 if len(asked) == 1 else 9
+
+    async with FakeCluster(topics={"orders": 3}) as cluster:
+        producer = make_producer(cluster, partitioner=partitioner)
+        await producer.start()
+        batch = producer.create_batch()
+        batch.append(timestamp=1, key=b"not asked about", value=b"v")
+        assert (await (await producer.send_batch(batch, "orders"))).partition == 2
+        assert asked == [(None, [0, 1, 2], [0, 1, 2])]
+        batch = producer.create_batch()
+        batch.append(timestamp=1, key=None, value=b"v")
+        with pytest.raises(IllegalArgumentError, match="chose 9 of 3"):
+            await producer.send_batch(batch, "orders")
+        assert producer._sender.pool.used == 0
+        assert (await (await producer.send_batch(batch, "orders", partition=0))).partition == 0
+
+
+@pytest.mark.parametrize("partition", [None, 0])
+async def test_topic_that_leaves_the_metadata_during_a_wait_for_memory_is_looked_up_again(
+    make_producer: Make, partition: int | None
+) -> None:
+    async with FakeCluster(topics={"orders": 1, "other": 1}) as cluster:
+        producer = make_producer(cluster, max_batch_size=1000, buffer_memory=1000)
+        await producer.start()
+        await producer.partitions_for("orders")
+        hold = cluster.control(0, delay=0.2)
+        first = await producer.send("other", b"holds all the memory")
+        batch = producer.create_batch()
+        batch.append(timestamp=1, key=None, value=b"v")
+        waiting = asyncio.ensure_future(producer.send_batch(batch, "orders", partition=partition))
+        await hold.struck()
+        producer._accumulator.forget("orders")
+        await first
+        assert (await (await waiting)).offset == 0
+        assert producer._sender.pool.used == 0
+
+
+async def test_memory_is_returned_if_the_topic_is_gone_after_the_wait(make_producer: Make) -> None:
+    async with FakeCluster(topics={"orders": 1, "other": 1}) as cluster:
+        producer = make_producer(cluster, max_batch_size=1000, buffer_memory=1000)
+        await producer.start()
+        hold = cluster.control(0, delay=0.2)
+        first = await producer.send("other", b"holds all the memory")
+        batch = producer.create_batch()
+        batch.append(timestamp=1, key=None, value=b"v")
+        waiting = asyncio.ensure_future(producer.send_batch(batch, "orders", partition=0))
+        await hold.struck()
+        producer._accumulator.forget("orders")
+
+        async def gone(topic: str, partition: int | None, deadline: float) -> None:
+            raise IllegalArgumentError(f"topic {topic!r} is gone")
+
+        producer._learn = gone
+        await first
+        with pytest.raises(IllegalArgumentError, match="is gone"):
+            await waiting
+        assert producer._sender.pool.used == 0
