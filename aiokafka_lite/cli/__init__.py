@@ -29,6 +29,7 @@ COMMANDS = {
     "consume": "write the records of topics to standard output",
     "topic": "list, describe, create, alter, copy, trim and delete topics",
     "group": "list and describe groups, print their lag, move their offsets",
+    "share": "list and describe share groups, print their lag, move their offsets",
     "cluster": "describe the cluster: brokers, health, controllers, features, disks",
     "config": "read and change configurations",
     "acl": "list, create and delete ACLs",

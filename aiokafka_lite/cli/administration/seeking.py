@@ -12,6 +12,7 @@ from pathlib import Path
 
 from aiokafka_lite.cli.administration.confirmation import confirmed
 from aiokafka_lite.cli.administration.group_members import describe
+from aiokafka_lite.cli.administration.topic_partitions import partitions_named
 from aiokafka_lite.cli.connection.lookup import Lookup
 from aiokafka_lite.cli.failures import OK, CommandError, UsageError, complain
 from aiokafka_lite.cli.offsets.offset_grammar import parse_offset
@@ -73,14 +74,7 @@ async def _chosen(
         return sorted(before)
     chosen: list[TopicPartition] = []
     for text in args.topics:
-        topic, _, numbers = text.partition(":")
-        known = (await lookup.partitions([topic]))[topic]
-        if numbers:
-            wanted = numbers.split(",")
-            if not all(each.isdecimal() and int(each) in known for each in wanted):
-                raise UsageError(f"--topic {text}: {topic} has the partitions 0 to {max(known)}")
-            known = sorted({int(each) for each in wanted})
-        found = [TopicPartition(topic, number) for number in known]
+        found = await partitions_named(lookup, [text])
         new = [tp for tp in found if tp not in before]
         if new and not args.new_topics:
             raise CommandError(

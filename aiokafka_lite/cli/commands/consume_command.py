@@ -19,6 +19,7 @@ examples:
   aiokafka-lite consume orders -o @-1h:-30m         half an hour, an hour ago
   aiokafka-lite consume orders --grep 'k:^table-4$' --grep '!v:tea'
   aiokafka-lite consume orders -g kitchen           as a member of a group
+  aiokafka-lite consume jobs --share-group workers -f '%D %v\n'
 
 offsets:
   start, end          the first record; after the last one
@@ -29,7 +30,7 @@ offsets:
 
 formats:
   %t topic  %p partition  %o offset  %k key  %v value  %d timestamp  %h headers  %i number
-  %K %V sizes  %H number of headers  %e leader epoch  %a timestamp type
+  %K %V sizes  %H number of headers  %e leader epoch  %a timestamp type  %D delivery count
   modifiers: %v{hex} %v{base64} %V{big32} %d{strftime[%F %T]} %h{%k=%v } %k{unpack[>q$]}
 """
 
@@ -70,6 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("-g", "--group", metavar="GROUP", help="read as a member of this group, and commit")
     add("--no-commit", action="store_true", help="with -g: commit nothing")
+    add("--share-group", metavar="GROUP", help="read as a member of this share group")
+    add(
+        "--ack",
+        choices=("accept", "release", "reject"),
+        help="with --share-group: accept records after they were written (default), reject them, or"
+        " release them when the command ends",
+    )
     add("--committed", action="store_true", help="hide records of open and aborted transactions")
     add_connection_flags(parser)
 
@@ -80,7 +88,8 @@ def run(args: argparse.Namespace) -> int:
     from aiokafka_lite.cli.running import Work, run_prepared
 
     def prepare() -> Work:
-        from aiokafka_lite.cli.transfer.consuming import Plan, consume
+        from aiokafka_lite.cli.transfer.consume_plan import Plan
+        from aiokafka_lite.cli.transfer.consuming import consume
 
         plan = Plan.of(args, gather(args))
         return lambda: consume(plan)

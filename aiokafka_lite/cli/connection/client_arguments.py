@@ -23,7 +23,7 @@ from aiokafka_lite.spark.kafka_options.client_options import (
 from aiokafka_lite.spark.kafka_options.jaas import SASL_OPTIONS, sasl_arguments
 from aiokafka_lite.spark.kafka_options.tls import TLS_OPTIONS, TlsContext, tls_settings
 
-__all__ = ["consumer_arguments", "producer_arguments", "shared_arguments"]
+__all__ = ["consumer_arguments", "producer_arguments", "share_arguments", "shared_arguments"]
 
 _GROUP_OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     "group.instance.id": ("group_instance_id", str),
@@ -32,6 +32,23 @@ _GROUP_OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     "heartbeat.interval.ms": ("heartbeat_interval_ms", int),
     "max.poll.interval.ms": ("max_poll_interval_ms", int),
     "session.timeout.ms": ("session_timeout_ms", int),
+}
+_SHARE_OPTIONS: Final = {
+    **{
+        name: CONSUMER_OPTIONS[name]
+        for name in (
+            "check.crcs",
+            "client.rack",
+            "default.api.timeout.ms",
+            "fetch.max.bytes",
+            "fetch.max.wait.ms",
+            "fetch.min.bytes",
+        )
+    },
+}
+_SHARE_MEMBER_OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    "max.poll.interval.ms": ("max_poll_interval_ms", int),
+    "max.poll.records": ("max_poll_records", int),
 }
 _LIBRDKAFKA_TLS: Final = (
     "enable.ssl.certificate.verification",
@@ -88,15 +105,27 @@ def consumer_arguments(settings: Settings) -> dict[str, Any]:
         UsageError: As for `shared_arguments`.
     """
     arguments = shared_arguments(settings) | _converted(settings.options, CONSUMER_OPTIONS)
-    for name, (argument, convert) in _GROUP_OPTIONS.items():
-        if name in settings.options:
-            try:
-                arguments[argument] = convert(settings.options[name])
-            except ValueError:
-                raise UsageError(
-                    f"{name} should be a whole number, not {settings.options[name]!r}"
-                ) from None
+    arguments |= _of_members(settings, _GROUP_OPTIONS)
     return arguments | {"allow_auto_create_topics": False, "enable_auto_commit": False}
+
+
+def share_arguments(settings: Settings) -> dict[str, Any]:
+    """Return the arguments of `AIOKafkaShareConsumer`.
+
+    Raises:
+        UsageError: As for `shared_arguments`; or -X names an option of other consumers, which the
+            share group decides.
+    """
+    of_other_groups = (CONSUMER_OPTIONS.keys() | _GROUP_OPTIONS.keys()) - PRODUCER_OPTIONS.keys()
+    for name in sorted(of_other_groups - _SHARE_OPTIONS.keys() - _SHARE_MEMBER_OPTIONS.keys()):
+        if settings.sources.get(name) == "-X":
+            raise UsageError(
+                f"-X {name}: members of a share group have no such option; `aiokafka-lite config"
+                " get group GROUP` prints what the group has instead"
+            )
+    arguments = shared_arguments(settings) | _converted(settings.options, _SHARE_OPTIONS)
+    arguments |= _of_members(settings, _SHARE_MEMBER_OPTIONS)
+    return arguments | {"allow_auto_create_topics": False}
 
 
 def producer_arguments(settings: Settings) -> dict[str, Any]:
@@ -130,6 +159,22 @@ def _converted(options: Mapping[str, str], table: Mapping[str, Any]) -> dict[str
                 found[argument] = convert(name, options[name])
             except KafkaConfigurationError as error:
                 raise UsageError(str(error)) from None
+    return found
+
+
+def _of_members(
+    settings: Settings, table: Mapping[str, tuple[str, Callable[[str], object]]]
+) -> dict[str, object]:
+    """Return the arguments of a group's member."""
+    found = {}
+    for name, (argument, convert) in table.items():
+        if name in settings.options:
+            try:
+                found[argument] = convert(settings.options[name])
+            except ValueError:
+                raise UsageError(
+                    f"{name} should be a whole number, not {settings.options[name]!r}"
+                ) from None
     return found
 
 

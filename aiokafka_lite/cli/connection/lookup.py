@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Lookup", "open_lookup"]
 
+METADATA_MS: Final = 300_000
+"""How old the metadata becomes by default."""
 _CLOSE_WITHIN: Final = 1.0
 _OF_CONNECTIONS: Final = (
     "connections_max_idle_ms",
@@ -87,23 +89,29 @@ class Lookup:
             CommandError: No topic matches.
         """
         try:
-            compiled = [re.compile(pattern) for pattern in patterns]
+            for pattern in patterns:
+                re.compile(pattern)
         except re.error as error:
             raise UsageError(
                 f"{' '.join(patterns)!r} is not a regular expression: {error}"
             ) from None
-        internal = any(pattern.lstrip("^").startswith("__") for pattern in patterns)
         self.cluster.set_topics(None)
-        metadata = await self.cluster.refresh(self.deadline())
-        found = sorted(
-            name
-            for name, topic in metadata.topics.items()
-            if (internal or not topic.is_internal)
-            and any(each.fullmatch(name) for each in compiled)
-        )
+        await self.cluster.refresh(self.deadline())
+        found = self.known_matching(patterns)
         if not found:
             raise CommandError(f"no topic matches {' '.join(patterns)!r}")
         return found
+
+    def known_matching(self, patterns: Collection[str]) -> list[str]:
+        """Return the matching topics that the cluster had at the last refresh; sends nothing."""
+        compiled = [re.compile(pattern) for pattern in patterns]
+        internal = any(pattern.lstrip("^").startswith("__") for pattern in patterns)
+        return sorted(
+            name
+            for name, topic in self.cluster.metadata.topics.items()
+            if (internal or not topic.is_internal)
+            and any(each.fullmatch(name) for each in compiled)
+        )
 
     async def offsets(
         self, times: Mapping[TopicPartition, int], *, committed: bool = False
@@ -157,6 +165,7 @@ async def open_lookup(arguments: Mapping[str, Any], timeout: float) -> AsyncIter
             sasl_kerberos_domain_name=None,
             **(defaults | given),
         ),
+        metadata_max_age=arguments.get("metadata_max_age_ms", METADATA_MS) / 1000,
         allow_auto_create_topics=False,
     )
     await cluster.start()

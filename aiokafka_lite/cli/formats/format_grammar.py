@@ -3,6 +3,7 @@
     %t topic    %p partition   %o offset      %e leader epoch   %i number of the record, from 1
     %k key      %v value       %h headers     %a attributes     %d timestamp, %T in milliseconds
     %K %V       sizes of key and value, -1 for null              %H number of headers
+    %D delivery count of a share group, 0 without one
     %s %S %R    kcat's: value, its size, its size as 4 bytes     %% %{ %}  the characters
 
 A verb may have a modifier in braces: `%v{hex}`, `%K{big32}`, `%d{strftime[%F]}`, `%h{%k=%v }`.
@@ -44,7 +45,7 @@ class Verb:
 Part: TypeAlias = Literal | Verb
 
 TEXT_VERBS: Final = frozenset("tkv")
-NUMBER_VERBS: Final = frozenset("KVHpoeiTd")
+NUMBER_VERBS: Final = frozenset("KVHpoeiTdD")
 _ALL: Final = TEXT_VERBS | NUMBER_VERBS | {"h", "a"}
 
 NUMBERS: Final = {

@@ -5,7 +5,8 @@
      "headers": [["trace", "ab"], ["trace", null]]}
 
 UTF-8 text is a string, other bytes are {"base64": ...}, null is null. Headers are pairs, because
-names repeat. `--value` changes how values are written.
+names repeat. A record of a share group has a `delivery_count`, too. `--value` changes how values
+are written.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final
 from aiokafka_lite.cli.failures import UsageError
 from aiokafka_lite.cli.formats.encodings import unpacker
 from aiokafka_lite.cli.formats.input_record import InputRecord
-from aiokafka_lite.cli.formats.writing import Record, RecordWriter
+from aiokafka_lite.cli.formats.writing import Record, RecordWriter, delivery_count
 
 __all__ = ["VALUES", "json_line_reader", "json_line_writer", "value_writer"]
 
@@ -87,6 +88,9 @@ def json_line_writer(values: str = "auto", *, keys_only: bool = False) -> Record
                 "timestamp_type": _TIMESTAMP_TYPES.get(record.timestamp_type),
                 "key": None if record.key is None else _auto(record.key),
             }
+            deliveries = delivery_count(record)
+            if deliveries:
+                line["delivery_count"] = deliveries
             if not keys_only:
                 try:
                     line["value"] = None if record.value is None else of_value(record.value)
@@ -106,8 +110,8 @@ def json_line_writer(values: str = "auto", *, keys_only: bool = False) -> Record
 def json_line_reader(values: str = "auto") -> Callable[[bytes], InputRecord]:
     """Return a function that makes a record of one line.
 
-    It raises ValueError if the line is not such an object. Fields may be missing; `topic` and
-    `offset` are ignored.
+    It raises ValueError if the line is not such an object. Fields may be missing; `topic`,
+    `offset` and `delivery_count` are ignored.
 
     Args:
         values: "json" if values are embedded JSON, which is written compactly; else "auto".
@@ -137,7 +141,17 @@ def json_line_reader(values: str = "auto") -> Callable[[bytes], InputRecord]:
 
 
 _FIELDS: Final = frozenset(
-    {"topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"}
+    {
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestamp_type",
+        "delivery_count",
+        "key",
+        "value",
+        "headers",
+    }
 )
 
 

@@ -10,7 +10,7 @@ from aiokafka_lite.cli.formats.encodings import encoder
 from aiokafka_lite.cli.formats.format_grammar import NUMBERS, Literal, Part, Verb, argument
 from aiokafka_lite.structs import ConsumerRecord
 
-__all__ = ["Record", "RecordWriter", "format_writer"]
+__all__ = ["Record", "RecordWriter", "delivery_count", "format_writer"]
 
 Record: TypeAlias = ConsumerRecord[bytes, bytes]
 RecordWriter: TypeAlias = Callable[[Sequence[Record]], bytes]
@@ -99,6 +99,12 @@ def _field(part: Part, count: _Count) -> _Field:
     return lambda record: write(getter(record))
 
 
+def delivery_count(record: Record) -> int:
+    """Return how often a share group has delivered a record; 0 if none did."""
+    count: int = getattr(record, "delivery_count", 0)
+    return count
+
+
 _NUMBERS_OF: Final[dict[str, Callable[[Record], int]]] = {
     "K": lambda record: -1 if record.key is None else len(record.key),
     "V": lambda record: -1 if record.value is None else len(record.value),
@@ -108,6 +114,7 @@ _NUMBERS_OF: Final[dict[str, Callable[[Record], int]]] = {
     "e": lambda record: record.leader_epoch,
     "d": lambda record: record.timestamp,
     "T": lambda record: record.timestamp,
+    "D": delivery_count,
 }
 
 

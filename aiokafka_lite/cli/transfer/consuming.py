@@ -9,156 +9,38 @@ Non-obvious:
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from aiokafka_lite.cli.connection.client_arguments import consumer_arguments
 from aiokafka_lite.cli.connection.lookup import Lookup, open_lookup
-from aiokafka_lite.cli.connection.settings import Settings
 from aiokafka_lite.cli.failures import FAILED, OK, UsageError, complain
-from aiokafka_lite.cli.formats.format_grammar import parse_format
-from aiokafka_lite.cli.formats.writing import Record, RecordWriter, format_writer
-from aiokafka_lite.cli.offsets.offset_grammar import Kind, OffsetRange, parse_offset
+from aiokafka_lite.cli.formats.writing import Record
+from aiokafka_lite.cli.offsets.offset_grammar import OffsetRange
 from aiokafka_lite.cli.offsets.resolve import EARLIEST, Resolved, resolve
-from aiokafka_lite.cli.streams.stdout import Stdout
+from aiokafka_lite.cli.transfer.consume_plan import Plan
+from aiokafka_lite.cli.transfer.discovery import Discovery
+from aiokafka_lite.cli.transfer.record_output import RecordOutput
 from aiokafka_lite.consumer.buffering.bulk_types import RecordBatch
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.record_batches import Batches
 from aiokafka_lite.structs import TopicPartition
 
-__all__ = ["Plan", "consume"]
+__all__ = ["consume"]
 
 LOOK_EVERY: Final = 0.1
 """Seconds without records after which the positions are compared with the ends."""
-PARTITIONS_EVERY: Final = 1.0
-"""Seconds between two looks at the known partitions of topics that are followed."""
-METADATA_MS: Final = 10_000
-"""How old a reader's metadata becomes: a partition that was added is read by then."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to read, and how to write it: the arguments of `consume`, checked."""
-
-    topics: Sequence[str]
-    regex: bool
-    partitions: Sequence[int] | None
-    offset: OffsetRange
-    tail: int | None
-    to_end: bool
-    count: int | None
-    idle: float | None
-    write: RecordWriter
-    keep: Callable[[Sequence[Record]], list[Record]] | None
-    group: str | None
-    commit: bool
-    committed: bool
-    quiet: bool
-    timeout: float
-    arguments: dict[str, Any] = field(repr=False)
-
-    @classmethod
-    def of(cls, args: argparse.Namespace, settings: Settings) -> Plan:
-        """Check the arguments.
-
-        Raises:
-            UsageError: One is invalid, or two contradict each other.
-        """
-        offset = parse_offset("start" if args.offset is None else args.offset)
-        if args.tail is not None and args.offset is not None:
-            raise UsageError("--tail and -o exclude each other")
-        arguments = consumer_arguments(settings)
-        if args.committed:
-            arguments["isolation_level"] = "read_committed"
-        if args.group is not None:
-            _check_group(args, offset)
-            arguments["group_id"] = args.group
-            latest = offset.start.kind is Kind.END
-            arguments["auto_offset_reset"] = "latest" if latest else "earliest"
-        else:
-            if args.no_commit:
-                raise UsageError("--no-commit needs a group")
-            arguments["auto_offset_reset"] = "earliest"
-            arguments.setdefault("metadata_max_age_ms", METADATA_MS)
-        return cls(
-            topics=args.topics,
-            regex=args.regex,
-            partitions=None if args.partitions is None else _partitions(args.partitions),
-            offset=offset,
-            tail=args.tail,
-            to_end=args.exit,
-            count=args.count,
-            idle=args.idle,
-            write=_writer(args),
-            keep=_filter(args.grep),
-            group=args.group,
-            commit=not args.no_commit,
-            committed=arguments.get("isolation_level") == "read_committed",
-            quiet=args.quiet,
-            timeout=settings.timeout,
-            arguments=arguments,
-        )
-
-
-def _check_group(args: argparse.Namespace, offset: OffsetRange) -> None:
-    if args.partitions is not None:
-        raise UsageError("-p and -g exclude each other: the group assigns the partitions")
-    if args.exit or args.tail is not None:
-        raise UsageError("-e and --tail need a reader without a group; with -g use --idle or -n")
-    start = offset.start
-    anywhere = start.kind in (Kind.START, Kind.END, Kind.STORED) and not start.number
-    if offset.end is not None or not anywhere:
-        raise UsageError(
-            "with -g, -o is `start` or `end`: where to begin without a committed offset. To move a"
-            " group elsewhere use `aiokafka-lite group seek`"
-        )
-
-
-def _filter(texts: Sequence[str]) -> Callable[[Sequence[Record]], list[Record]] | None:
-    if not texts:
-        return None
-    from aiokafka_lite.cli.formats.record_filters import parse_filters  # few need it
-
-    return parse_filters(texts)
-
-
-def _partitions(text: str) -> list[int]:
-    numbers = text.split(",")
-    if not all(number.isdecimal() for number in numbers):
-        raise UsageError(f"-p {text}: write partition numbers such as 0,1")
-    return sorted({int(number) for number in numbers})
-
-
-def _writer(args: argparse.Namespace) -> RecordWriter:
-    if args.json:
-        if args.format is not None:
-            raise UsageError("-J and -f exclude each other")
-        from aiokafka_lite.cli.formats.json_lines import json_line_writer
-
-        return json_line_writer(args.value, keys_only=args.keys_only)
-    if args.format is not None:
-        if args.value != "auto" or args.keys_only:
-            raise UsageError("--value and --keys-only exclude -f: write %v{hex} or %k")
-        return format_writer(parse_format(args.format))
-    verb = "%k" if args.keys_only else "%v"
-    modifiers = {"auto": "", "text": "", "json": "", "hex": "{hex}", "base64": "{base64}"}
-    modifier = modifiers.get(args.value)
-    if args.value.startswith("unpack:"):
-        modifier = f"{{unpack[{args.value.removeprefix('unpack:')}]}}"
-    if modifier is None:
-        from aiokafka_lite.cli.formats.json_lines import value_writer
-
-        value_writer(args.value)  # raises UsageError
-        modifier = ""
-    return format_writer(parse_format(verb + modifier + r"\n"))
+DISCOVER_EVERY: Final = 1.0
+"""Seconds between two looks for partitions that were added to what is followed."""
 
 
 async def consume(plan: Plan) -> int:
     """Read and write until the range, the count or the input ends; return the exit status."""
+    if plan.share_group is not None:
+        from aiokafka_lite.cli.transfer.share_consuming import consume_share  # few need it
+
+        return await consume_share(plan)
     if plan.group is not None:
         return await _consume_as_member(plan)
     async with open_lookup(plan.arguments, plan.timeout) as lookup:
@@ -169,17 +51,19 @@ async def consume(plan: Plan) -> int:
         )
         if plan.tail is not None:
             ranges = await _tails(plan, lookup, ranges)
-    _notice_moved(plan, ranges)
-    consumer = AIOKafkaConsumer(**plan.arguments)
-    reading = _Reading(plan, consumer, ranges)
-    if reading.is_over():
-        await consumer.stop()
-        return OK
-    consumer.assign(reading.open)
-    for tp in reading.open:
-        consumer.seek(tp, ranges[tp].start)
-    async with consumer:
-        return await reading.run()
+        _notice_moved(plan, ranges)
+        consumer = AIOKafkaConsumer(**plan.arguments)
+        reading = _Reading(plan, consumer, ranges)
+        if reading.is_over():
+            await consumer.stop()
+            return OK
+        if reading.follows and (plan.regex or plan.partitions is None):
+            reading.discovery = Discovery(lookup, plan, ranges)
+        consumer.assign(reading.open)
+        for tp in reading.open:
+            consumer.seek(tp, ranges[tp].start)
+        async with consumer:
+            return await reading.run()
 
 
 async def _chosen_partitions(
@@ -272,6 +156,8 @@ class _Reading:
 
     Attributes:
         open: The partitions that are not done. Empty with a group, which has no ends.
+        follows: True if at least one partition has no end.
+        discovery: Finds partitions that are added; None if a group assigns them, or if none count.
     """
 
     def __init__(
@@ -280,20 +166,17 @@ class _Reading:
         self._plan = plan
         self._consumer = consumer
         self._ends = {tp: each.end for tp, each in ranges.items() if each.end is not None}
-        self._follows = plan.group is not None or len(self._ends) < len(ranges)
-        # A member gets new partitions from its group, and -p names all that are wanted.
-        discovers = plan.group is None and self._follows and plan.partitions is None
-        self._discovers_in = sorted({tp.topic for tp in ranges}) if discovers else []
+        self.follows = plan.group is not None or len(self._ends) < len(ranges)
+        self.discovery: Discovery | None = None
         self.open = {tp for tp, each in ranges.items() if each.end is None or each.start < each.end}
         self._left = plan.count
-        self._stdout = Stdout()
+        self._output = RecordOutput(plan.write)
         self._loop = asyncio.get_running_loop()
         self._written: dict[TopicPartition, Any] = {}  # to commit
-        self._failures = 0
 
     def is_over(self) -> bool:
         """True if every partition is done, or enough was written."""
-        return self._left == 0 or not (self.open or self._follows)
+        return self._left == 0 or not (self.open or self.follows)
 
     def listener(self) -> Any:
         """The listener that commits before the group takes partitions away."""
@@ -314,7 +197,7 @@ class _Reading:
         """Read until it is over."""
         last = committed_at = looked_at = self._loop.time()
         try:
-            async with self._stdout.until_closed(), self._consumer.batches() as batches:
+            async with self._output.stdout.until_closed(), self._consumer.batches() as batches:
                 while not self.is_over():
                     batch = await self._next(batches)
                     now = self._loop.time()
@@ -324,15 +207,15 @@ class _Reading:
                     elif self._plan.idle is not None and now - last >= self._plan.idle:
                         break
                     await self._close_finished()
-                    if now - looked_at >= PARTITIONS_EVERY:
-                        self._add_new_partitions()
+                    if self.discovery is not None and now - looked_at >= DISCOVER_EVERY:
+                        self._read_also(await self.discovery.added())
                         looked_at = now
                     if now - committed_at >= 1.0:
                         await self.commit()
                         committed_at = now
         finally:
             await self.commit()
-        return FAILED if self._failures else OK
+        return FAILED if self._output.failures else OK
 
     async def commit(self, only: set[TopicPartition] | None = None) -> None:
         """Commit what was written, of these partitions or of all."""
@@ -347,10 +230,10 @@ class _Reading:
 
     async def _next(self, batches: Batches[RecordBatch]) -> RecordBatch | None:
         busy = self._ends or self._plan.idle or self._plan.group
-        if not (busy or self._discovers_in):
+        if not (busy or self.discovery):
             return await anext(batches)
         try:
-            async with asyncio.timeout(LOOK_EVERY if busy else PARTITIONS_EVERY):
+            async with asyncio.timeout(LOOK_EVERY if busy else DISCOVER_EVERY):
                 return await anext(batches)
         except TimeoutError:
             return None
@@ -370,35 +253,18 @@ class _Reading:
                 offsets = _up_to(offsets, tp, records[-1].offset + 1)
             self._left -= len(records)
         if records:
-            await self._stdout.write(self._written_form(records))
+            await self._output.write(records)
         self._written.update(offsets)
         if end is not None and batch.next_offset >= end:
             self._close(tp)
 
-    def _written_form(self, records: Sequence[Record]) -> bytes:
-        try:
-            return self._plan.write(records)
-        except ValueError:
-            out = []
-            for record in records:  # find the records that cannot be written
-                try:
-                    out.append(self._plan.write([record]))
-                except ValueError as error:
-                    self._failures += 1
-                    complain("consume", error)
-            return b"".join(out)
-
-    def _add_new_partitions(self) -> None:
-        """Read partitions that were added to a topic, from their first record."""
-        new = {
-            tp
-            for topic in self._discovers_in
-            for number in self._consumer.partitions_for_topic(topic) or ()
-            if (tp := TopicPartition(topic, number)) not in self.open
-        }
-        if new:
-            self.open |= new
+    def _read_also(self, added: Mapping[TopicPartition, int]) -> None:
+        """Read partitions that were added, from these offsets."""
+        if added:
+            self.open |= added.keys()
             self._consumer.assign(self.open)
+            for tp, offset in added.items():
+                self._consumer.seek(tp, offset)
 
     async def _close_finished(self) -> None:
         """Close partitions whose position passed their end over offsets without a record."""

@@ -20,28 +20,6 @@ Run = Callable[..., str]
 ACTIVE: Any = {"status": 1, "says": "stop its members first (waiter@127.0.0.1)"}
 
 
-@pytest.fixture
-def run(
-    kafka_broker: FakeCluster,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Run:
-    """Runs a command, checks its status and what it prints on stderr, and returns its output."""
-    monkeypatch.setenv("AIOKAFKA_LITE_BOOTSTRAP_SERVERS", kafka_broker.bootstrap_servers)
-    monkeypatch.setenv("AIOKAFKA_LITE_CONFIG", str(tmp_path / "config.toml"))
-
-    def run_one(*arguments: str, status: int = 0, says: str = "") -> str:
-        capsys.readouterr()
-        assert main(arguments) == status
-        captured = capsys.readouterr()
-        assert says in captured.err if says else captured.err == ""
-        assert "\x1b" not in captured.out + captured.err
-        return captured.out
-
-    return run_one
-
-
 def rows(run: Run, *arguments: str, **checks: Any) -> Any:
     return json.loads(run(*arguments, "--output", "json", **checks))
 
