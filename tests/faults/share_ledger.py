@@ -21,7 +21,7 @@ from tests.faults.share_journal import Deed, Entry, read_entries
 __all__ = ["Causes", "Deed", "Holder", "ShareLedger", "ShareTally", "stalls"]
 
 STALLED = 2_000_000_000  # nanoseconds without a sign of life that count as standing still
-_ACCEPTING, _CONFIRMED, _REFUSED, _FREE = 1, 2, 4, 8
+_ACCEPTING, _CONFIRMED, _REFUSED, _FREE, _ACCEPTED = 1, 2, 4, 8, 16
 
 
 class Holder(NamedTuple):
@@ -50,10 +50,20 @@ class Causes:
     cluster: Sequence[tuple[int, int]] = ()
     left: dict[Holder, int] = field(default_factory=dict)
 
-    def between(self, holder: Holder, place: int, since: int, until: int) -> str | None:
-        """Why a lock taken at about `since` ended before `until`; None without a cause."""
-        if self.left.get(holder, FOREVER) <= until:
-            return "left"
+    def between(
+        self, holder: Holder, place: int, since: int, until: int, *, accepted: bool = False
+    ) -> str | None:
+        """Why a lock taken at about `since` ended before `until`; None without a cause.
+
+        Args:
+            accepted: True if the holder had accepted the record before it left: it must send that.
+        """
+        left = self.left.get(holder, FOREVER)
+        if left <= until:
+            if not accepted:
+                return "left"
+            if _overlap(self.cluster, left - self.lock, left + self.lock):
+                return "left in trouble"
         if self.killed.get(holder.process, FOREVER) <= until:
             return "killed"
         if _overlap(self.places.get(place, ()), since, until):
@@ -173,7 +183,7 @@ class ShareLedger:
                 self._again(holder, entry, offset, place)
             holders[offset] = number
             times[offset] = entry.time
-            flags[offset] &= ~_FREE
+            flags[offset] &= ~(_FREE | _ACCEPTED)
 
     def _again(self, holder: Holder, entry: Entry, offset: int, place: _Place) -> None:
         """A record that was delivered before."""
@@ -187,7 +197,9 @@ class ShareLedger:
             )
             cause = cause and f"late: {cause}"
         elif cause is None:
-            cause = self._causes.between(previous, entry.place, before, entry.time)
+            cause = self._causes.between(
+                previous, entry.place, before, entry.time, accepted=bool(flags & _ACCEPTED)
+            )
         if cause is None:
             # The new holder may have waited for it since a time when the other had no lock.
             since = entry.time - 2 * self._causes.lock
@@ -205,9 +217,11 @@ class ShareLedger:
             self.tally.repeated[cause] += 1
 
     def _on_accepting(self, holder: Holder, entry: Entry) -> None:
-        flags = self._places[entry.place].flags
+        place = self._places[entry.place]
+        number = -1 if holder in self._causes.left else self._number(holder)
         for offset in range(entry.first, entry.last + 1):
-            flags[offset] = (flags[offset] | _ACCEPTING) & ~_REFUSED
+            accepted = _ACCEPTED if place.holders[offset] == number else 0
+            place.flags[offset] = (place.flags[offset] | _ACCEPTING | accepted) & ~_REFUSED
 
     def _on_releasing(self, holder: Holder, entry: Entry) -> None:
         place = self._places[entry.place]

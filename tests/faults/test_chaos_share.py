@@ -62,9 +62,14 @@ STOPS_WITHIN = 5.0 + 3.0 + 10.0  # seconds: stop()'s promise, the drain, and a m
 GROUP = "sharers"
 TOPICS = ["orders", "events"]
 LETTERS = "dlq.sharers"
+SESSION = 6.0  # seconds; partitions of a killed member may wait so long
 BROKER_CONFIG = {
     "min.insync.replicas": 2,
     "broker.session.timeout.ms": 4000,
+    "group.share.session.timeout.ms": int(SESSION * 1000),
+    "group.share.min.session.timeout.ms": int(SESSION * 1000),
+    "group.share.heartbeat.interval.ms": 1000,
+    "group.share.min.heartbeat.interval.ms": 1000,
     "group.share.min.record.lock.duration.ms": 1000,
     "group.share.max.delivery.count.limit": LIMIT,
 }

@@ -61,6 +61,14 @@ WELL: dict[str, tuple[list[Told], Causes]] = {
     "leader": (SOON, Causes(LOCK, places={0: [(30, 40)]})),
     "cluster": (AGAIN, Causes(LOCK, cluster=[(30, 40)])),
     "left": (SOON, Causes(LOCK, left={Holder(A, 1): 30})),
+    "left, then accepted": (
+        [given(10, A), (20, A, Deed.LEAVING, 0, 0), accepting(25, A), *SOON[1:]],
+        Causes(LOCK),
+    ),
+    "left in trouble": (
+        [given(10, A), accepting(15, A), (20, A, Deed.LEAVING, 0, 0), *SOON[1:]],
+        Causes(LOCK, cluster=[(25, 30)]),
+    ),
     "read late": (
         [given(10, A), *accepted(20, A), given(100, B)],
         Causes(LOCK, places={0: [(30, 40)]}),
@@ -82,6 +90,10 @@ WRONG: dict[str, tuple[list[Told], Causes]] = {
     "again without a cause, leader before": (
         [given(1010, A), given(1050, B), *accepted(1060, B)],
         Causes(LOCK, places={0: [(30, 40)]}),
+    ),
+    "again without a cause, accepted and left": (
+        [given(10, A), accepting(15, A), (20, A, Deed.LEAVING, 0, 0), *SOON[1:]],
+        Causes(LOCK),
     ),
     "again after its confirmation": (
         [given(10, A), *accepted(20, A), given(150, B)],
