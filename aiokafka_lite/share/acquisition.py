@@ -194,6 +194,16 @@ class Acquisition:
         outcome.pending += 1
         return Acknowledgement(outcome, offset)
 
+    def accept_undecided(self, offset: int) -> None:
+        """Accept a record unless it is marked, without an acknowledgement object."""
+        index = offset - self.base
+        if self.states[index] == HELD and self.refusal is None:
+            self.states[index] = ACCEPT
+            outcome = self._outcome or self._open_outcome()
+            outcome.pending += 1
+        elif not self.is_marked(offset):
+            self.mark(offset, ACCEPT)
+
     def renew(self, offset: int) -> Acknowledgement:
         """Restart the time of a record's lock.
 
@@ -387,6 +397,10 @@ class Acquisition:
     def last(self) -> int:
         """The last offset."""
         return self.base + len(self.states) - 1
+
+    def lasts_beyond(self, now: float) -> bool:
+        """True if every lock that was not settled exists beyond a time (loop time)."""
+        return self.deadline > now and LOST not in self.states
 
     @property
     def open(self) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from aiokafka_lite.share.acquired_records import Item
+from aiokafka_lite.share.acquisition import Acquisition
 from aiokafka_lite.share.share_record import ShareRecord
 
 __all__ = ["ShareBuffer"]
@@ -69,9 +70,20 @@ class ShareBuffer:
         """
         records: list[Record] = []
         items = self._items
+        now = self._loop.time()
+        locked: Acquisition | None = None  # its locks exist, so its records need no look
         while len(records) < limit and items:
-            if records and isinstance(items[0], BaseException):
-                break
+            item = items[0]
+            if isinstance(item, BaseException):
+                if records:
+                    break
+            elif item._acquisition is locked:
+                records.append(item)
+                items.popleft()
+                continue
+            elif item._acquisition.lasts_beyond(now):
+                locked = item._acquisition
+                continue
             record = self.take()
             if record is not None:
                 records.append(record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from aiokafka_lite._consumer_record import ConsumerRecord
@@ -86,6 +86,10 @@ class ShareRecord(_Record[KT, VT], Generic[KT, VT]):
             IllegalStateError: The record was acknowledged before, or the mode is implicit.
         """
         return self._acquisition.mark(self.offset, ACCEPT)
+
+    def _accept_undecided(self) -> None:
+        """Accept the record unless it is settled, at a lower cost than `accept`."""
+        self._acquisition.accept_undecided(self.offset)
 
     def release(self) -> Acknowledgement:
         """Give the record back for another delivery; otherwise like `accept`."""
@@ -174,6 +178,9 @@ class ShareRecords(Sequence[ShareRecord[Any, Any]]):
 
     def __len__(self) -> int:
         return len(self._records)
+
+    def __iter__(self) -> Iterator[ShareRecord[Any, Any]]:
+        return iter(self._records)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ShareRecords):

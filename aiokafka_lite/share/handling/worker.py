@@ -293,8 +293,7 @@ class Worker(Generic[_W]):
                 raise
             else:
                 if slot.lost is None:
-                    if not record.settled:
-                        record.accept()
+                    record._accept_undecided()
                     self._outstanding -= 1
                     if self._awaited is not None:
                         self._wake()

@@ -40,6 +40,10 @@ class FakeRecord:
     def accept(self) -> asyncio.Future[None]:
         return self._settle("accepted")
 
+    def _accept_undecided(self) -> None:
+        if not self.settled:
+            self.accept()
+
     def release(self) -> asyncio.Future[None]:
         return self._settle("released")
 
