@@ -185,6 +185,7 @@ lint: $(DONE)/spark ## Run ruff, mypy --strict, import-linter, and check that ge
 	$(BIN)/python -m tools.protocol_gen --check --if-available
 	$(BIN)/python -m tools.broker_docs --check
 	$(BIN)/python -m tools.spark_docs --check
+	$(BIN)/python -m tools.reference_docs --check
 
 format: $(DONE)/dev ## Format the code with ruff
 	$(BIN)/ruff check --fix

@@ -1,0 +1,1 @@
+"""Generates docs/reference.md: options, defaults and exceptions, from signatures and docstrings."""
