@@ -14,6 +14,7 @@ from typing import Self
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, milliseconds
 from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.as_aiokafka.private_names import private_name
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
@@ -203,11 +204,11 @@ class AIOKafkaClient:
 
     # Private names of aiokafka, listed in `as_aiokafka.private_names`
 
-    @property
+    @private_name
     def _bootstrap_servers(self) -> list[str]:
         return self._cluster.bootstrap_servers
 
-    @property
+    @private_name
     def _client_id(self) -> str:
         return self._cluster.client_id
 

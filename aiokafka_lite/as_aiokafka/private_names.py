@@ -1,7 +1,6 @@
 """Private names of aiokafka that libraries read, so that those libraries work with these clients.
 
-They are read-only and no part of the public API: each stays only as long as a library named here
-reads it.
+They are no part of the public API: each stays only as long as a library named here reads it.
 
 | name | read by |
 |---|---|
@@ -15,10 +14,13 @@ reads it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["MISSING", "CoordinatorNames", "SubscriptionNames"]
+__all__ = ["MISSING", "CoordinatorNames", "SubscriptionNames", "private_name"]
+
+T = TypeVar("T")
 
 
 class _Missing:
@@ -28,6 +30,20 @@ class _Missing:
 
 MISSING: Final = _Missing()
 """Marks an argument that was not given."""
+
+
+class private_name(Generic[T]):
+    """A property that a subclass may assign: it then has an attribute of its own.
+
+    Args:
+        get: Returns the value, given the object.
+    """
+
+    def __init__(self, get: Callable[[Any], T]) -> None:
+        self._get = get
+
+    def __get__(self, owner: object, kind: type | None = None) -> T:
+        return self._get(owner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,11 @@ from aiokafka_lite._arguments import (
 )
 from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor, ConsumerRebalanceListener
-from aiokafka_lite.as_aiokafka.private_names import CoordinatorNames, SubscriptionNames
+from aiokafka_lite.as_aiokafka.private_names import (
+    CoordinatorNames,
+    SubscriptionNames,
+    private_name,
+)
 from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
@@ -460,25 +464,25 @@ class AIOKafkaConsumer:
 
     # Private names of aiokafka, listed in `as_aiokafka.private_names`
 
-    @property
+    @private_name
     def _client(self) -> AIOKafkaClient:
         return self.client
 
-    @property
+    @private_name
     def _group_id(self) -> str | None:
         group = self._core.group
         return None if group is None else group.options.group_id
 
-    @property
+    @private_name
     def _enable_auto_commit(self) -> bool:
         return self._core.options.enable_auto_commit
 
-    @property
+    @private_name
     def _coordinator(self) -> CoordinatorNames:
         group = self._core.group
         return CoordinatorNames("" if group is None else group.driver.membership.member_id)
 
-    @property
+    @private_name
     def _subscription(self) -> SubscriptionNames:
         return SubscriptionNames(self.subscription())
 

@@ -33,6 +33,7 @@ from aiokafka_lite._arguments import (
 from aiokafka_lite._home import check_home
 from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
 from aiokafka_lite.as_aiokafka.private_names import MISSING as _missing
+from aiokafka_lite.as_aiokafka.private_names import private_name
 from aiokafka_lite.client import AIOKafkaClient, ClusterMetadata
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import (
@@ -446,15 +447,15 @@ class AIOKafkaProducer(SendCalls):
 
     # Private names of aiokafka, listed in `as_aiokafka.private_names`
 
-    @property
+    @private_name
     def _key_serializer(self) -> Callable[[Any], Any] | None:
         return self._options.key_serializer
 
-    @property
+    @private_name
     def _partitioner(self) -> Partitioner:
         return self._options.partitioner or DefaultPartitioner()
 
-    @property
+    @private_name
     def _metadata(self) -> ClusterMetadata:
         return self.client.cluster
 
