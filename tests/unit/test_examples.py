@@ -201,6 +201,67 @@ async def test_fastapi_service_example(
         assert [record.value for record in cluster.records("orders")] == [b"one tea"]
 
 
+QUEUE_BLOCKS = re.findall(
+    r"^```python\n(.*?)^```$",
+    (ROOT / "docs" / "share-groups.md").read_text(),
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def queue_block(word: str) -> str:
+    """The only block of docs/share-groups.md that contains the word."""
+    (code,) = (code for code in QUEUE_BLOCKS if word in code)
+    return code
+
+
+@pytest.mark.parametrize(
+    ("service_code", "worker_code"),
+    [
+        ((EXAMPLES / "queue_service.py").read_text(), (EXAMPLES / "queue_worker.py").read_text()),
+        (queue_block("from fastapi"), queue_block("import signal")),
+    ],
+    ids=["examples", "docs"],
+)
+async def test_work_queue_example(
+    monkeypatch: pytest.MonkeyPatch, service_code: str, worker_code: str
+):
+    fastapi = ModuleType("fastapi")
+    vars(fastapi).update(FastAPI=FastAPI, Request=object)
+    monkeypatch.setitem(sys.modules, "fastapi", fastapi)
+    jobs = [b'{"to": "a@example.org", "text": "hi"}', b"nonsense"]
+    async with FakeCluster() as cluster:
+        monkeypatch.setenv("KAFKA_BOOTSTRAP", cluster.bootstrap_servers)
+        for _ in range(2):  # the queue may exist
+            service: dict[str, Any] = {}
+            exec(service_code.replace(SERVERS, cluster.bootstrap_servers), service)
+            app = service["app"]
+            async with app.lifespan(app):
+                job = jobs.pop()
+
+                async def body(job: bytes = job) -> bytes:
+                    return job
+
+                answer = await app.routes["/mails"](SimpleNamespace(app=app, body=body))
+                assert answer["offset"] == 0 or not jobs
+        async with running(cluster, worker_code) as process:
+            assert await next_line(process) == "delivery 1 to a@example.org: hi"
+            while not cluster.dead_letters("mailers"):
+                await asyncio.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            _, errors = await process.communicate()
+            assert process.returncode == 0
+            assert errors.count(b"rejected mails-") == 1
+        assert not any(cluster.share_group("mailers").acquired.values())
+        code = (EXAMPLES / "queue_dead_letters.py").read_text()
+        async with running(cluster, code, "--again") as process:
+            line = await next_line(process)
+            assert line.endswith("b'nonsense': Offset rejected by client.")
+            _, errors = await process.communicate()
+            assert (process.returncode, errors) == (0, b"")
+        values = [record.value for record in cluster.records("mails")]
+        assert values.count(b"nonsense") == 2
+
+
 class Application(dict[Any, Any]):
     """The parts of an aiohttp application that the service uses."""
 
@@ -249,5 +310,6 @@ def test_example_test_of_the_readme(pytester: pytest.Pytester):
 def test_every_example_is_tested():
     programs = {path.stem for path in EXAMPLES.glob("*.py")}
     services = {"fastapi_service", "aiohttp_service"}
-    assert programs == {"produce", "consume", "worker", "exactly_once"} | services
+    queue = {"queue_service", "queue_worker", "queue_dead_letters"}
+    assert programs == {"produce", "consume", "worker", "exactly_once"} | services | queue
     assert len(BLOCKS) == 5  # the fifth needs Spark
