@@ -23,6 +23,7 @@ from aiokafka_lite.spark.pipeline import (
     load,
     run,
     start,
+    stopping,
 )
 from aiokafka_lite.spark.pipeline.stopping import end_after_batch
 from aiokafka_lite.spark.progress import Progress
@@ -212,11 +213,84 @@ def test_without_the_jvm_it_is_ended_between_two_batches(spark: SparkSession, tm
         query.stop()
 
 
-def wait_for_batch(query: StreamingQuery) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while query.lastProgress is None:
+def wait_for_batch(query: StreamingQuery, number: int = 0) -> None:
+    deadline = time.monotonic() + 2 * PATIENCE
+    while (progress := query.lastProgress) is None or progress["batchId"] < number:
         assert time.monotonic() < deadline
         query.awaitTermination(1)
+
+
+FAST = Source("rate-micro-batch", {"rowsPerBatch": "1", "numPartitions": "1"})
+
+
+def test_no_batch_of_a_fast_stream_is_interrupted(spark: SparkSession, tmp_path: Path):
+    for attempt in range(4):
+        checkpoint = tmp_path / str(attempt)
+        query = start(Pipeline("fast", FAST, Sink("noop", checkpoint=str(checkpoint))), spark)
+        try:
+            wait_for_batch(query, 1)
+            end_after_batch(query)
+            assert not query.isActive
+        finally:
+            query.stop()
+        assert batches(checkpoint, "offsets") == batches(checkpoint, "commits")
+
+
+def test_a_look_at_a_stream_costs_the_same_after_many_batches(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    from py4j.clientserver import ClientServerConnection
+
+    me, costs, calls = threading.get_ident(), list[int](), 0
+    send, look = ClientServerConnection.send_command, stopping._Loop.end_if_it_writes
+
+    def counted(connection: ClientServerConnection, *args: object) -> object:
+        nonlocal calls
+        calls += threading.get_ident() == me
+        return send(connection, *args)
+
+    def measured(loop: stopping._Loop) -> bool:
+        before = calls
+        asked = look(loop)
+        if asked:
+            costs.append(calls - before)
+        return asked
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", counted)
+    monkeypatch.setattr(stopping._Loop, "end_if_it_writes", measured)
+    for after in (1, 25):
+        checkpoint = tmp_path / str(after)
+        query = start(Pipeline("fast", FAST, Sink("noop", checkpoint=str(checkpoint))), spark)
+        try:
+            wait_for_batch(query, after)
+            end_after_batch(query)
+        finally:
+            query.stop()
+    early, late = costs
+    assert 0 < early == late
+
+
+@pytest.mark.parametrize("changed", ["the stack trace", "the methods"])
+def test_a_changed_spark_ends_a_stream_between_two_batches(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+):
+    from py4j.protocol import Py4JError
+
+    def gone(loop: stopping._Loop) -> str:
+        raise Py4JError("Method getStackTrace does not exist")
+
+    if changed == "the methods":
+        monkeypatch.setattr(stopping._Loop, "_stack", gone)
+    else:
+        monkeypatch.setattr(stopping, "WRITES", ".noSuchMethod(")
+        monkeypatch.setattr(stopping, "MISSED", 2)
+    query = start(Pipeline("changed", FAST, Sink("noop", checkpoint=str(tmp_path))), spark)
+    try:
+        wait_for_batch(query)
+        end_after_batch(query)
+        assert not query.isActive
+    finally:
+        query.stop()
 
 
 def test_one_in_a_hurry_does_not_wait(spark: SparkSession, tmp_path: Path):
