@@ -12,6 +12,7 @@ other invalid name.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 import ssl
 from collections.abc import Collection, Iterable
@@ -99,13 +100,19 @@ def flag(name: str, value: object) -> bool:
 
 
 def check_callable(name: str, value: object) -> None:
-    """Check for a callable or None.
+    """Check for None or a callable that is not a coroutine function: no caller awaits its result.
 
     Raises:
-        TypeError: Neither.
+        TypeError: Neither, or a coroutine function.
     """
     if value is not None and not callable(value):
         raise TypeError(f"`{name}` should be callable or None, not {value!r}")
+    for function in (value, getattr(value, "func", None), getattr(value, "__call__", None)):  # noqa: B004
+        if inspect.iscoroutinefunction(function):
+            raise TypeError(
+                f"`{name}` should be a plain function, not the coroutine function {value!r}: its "
+                "result is needed at once. Await such work before the send, or after the read"
+            )
 
 
 def wire_string(name: str, value: object) -> str:

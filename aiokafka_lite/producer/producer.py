@@ -150,6 +150,8 @@ class AIOKafkaProducer(SendCalls):
         bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
             broker, for a service that may start before its Kafka does. By default each address
             is tried once, and a failure is raised at once.
+        stop_timeout_ms: How long the end of `async with` waits for records to be acknowledged;
+            the rest then fail with ProducerClosed. None: as `stop()` without a timeout.
         retry_backoff_max_ms: Upper bound of the pauses that begin with `retry_backoff_ms`. If it
             is lower than `retry_backoff_ms`, every pause has this length (KIP-580).
         reconnect_backoff_ms, reconnect_backoff_max_ms: Likewise for the pauses between attempts
@@ -214,6 +216,7 @@ class AIOKafkaProducer(SendCalls):
         ssl_context: ssl.SSLContext | None = None,
         connections_max_idle_ms: float | None = 540_000,
         bootstrap_timeout_ms: float | None = None,
+        stop_timeout_ms: float | None = None,
         retry_backoff_max_ms: float = 1000,
         reconnect_backoff_ms: float = 50,
         reconnect_backoff_max_ms: float = 1000,
@@ -306,6 +309,11 @@ class AIOKafkaProducer(SendCalls):
             else milliseconds("bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64)
         )
         self._transaction_timeout_ms = round(timeout * 1000)
+        self._stop_timeout = (
+            None
+            if stop_timeout_ms is None
+            else milliseconds("stop_timeout_ms", stop_timeout_ms, most=INT64)
+        )
         self._chain = interceptors
         self._make_sender()
         self._starting = False  # or started
@@ -426,7 +434,7 @@ class AIOKafkaProducer(SendCalls):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.stop()
+        await self.stop(self._stop_timeout)
 
     def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
         if self._closed is not False:
