@@ -70,8 +70,9 @@ async def make_groups(servers: str, count: int) -> None:
 async def ours(admin: AIOKafkaAdminClient) -> tuple[float, Counts]:
     """Milliseconds of one round, and what it found."""
     began = time.perf_counter()
-    names = [each.group_id for each in (await admin.list_groups()).raise_for_errors()]
-    described = (await admin.describe_consumer_groups(names, typed=True)).raise_for_errors()
+    listed = (await admin.list_groups()).raise_for_errors()
+    names = [each.group_id for each in listed]
+    described = (await admin.describe_consumer_groups(listed, typed=True)).raise_for_errors()
     fetched = (await admin.list_consumer_groups_offsets(names)).raise_for_errors()
     empty = sum(each.state == "Empty" for each in described.values())
     offsets = sum(len(each.raise_for_errors()) for each in fetched.values())

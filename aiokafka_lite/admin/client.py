@@ -53,7 +53,7 @@ from aiokafka_lite.admin.groups.group_types import (
     DescribeGroupsResult,
 )
 from aiokafka_lite.admin.groups.lag import PartitionLag
-from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListings
+from aiokafka_lite.admin.groups.listing import ConsumerGroupListing, GroupListing, GroupListings
 from aiokafka_lite.admin.groups.producer_transactions import (
     ProducerDescription,
     TransactionDescription,
@@ -1493,7 +1493,7 @@ class AIOKafkaAdminClient:
     @overload
     async def describe_consumer_groups(
         self,
-        group_ids: Iterable[str],
+        group_ids: Iterable[str | GroupListing],
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
         *,
@@ -1503,7 +1503,7 @@ class AIOKafkaAdminClient:
     @overload
     async def describe_consumer_groups(
         self,
-        group_ids: Iterable[str],
+        group_ids: Iterable[str | GroupListing],
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
         *,
@@ -1512,7 +1512,7 @@ class AIOKafkaAdminClient:
     ) -> Results[str, ConsumerGroupDescription]: ...
     async def describe_consumer_groups(
         self,
-        group_ids: Iterable[str],
+        group_ids: Iterable[str | GroupListing],
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
         *,
@@ -1525,7 +1525,8 @@ class AIOKafkaAdminClient:
         its tuple. With `typed`, it describes the groups of both protocols, classic and KIP-848.
 
         Args:
-            group_ids: The groups.
+            group_ids: The groups: their ids, or what `list_groups` returned about them. A listing
+                has the type of its group, which saves a request for each classic group.
             group_coordinator_id: Node id of the broker to ask; None: each group's coordinator. Not
                 with `typed`.
             include_authorized_operations: Also what the client may do with the groups (KIP-430,

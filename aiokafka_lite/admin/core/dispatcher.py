@@ -23,11 +23,12 @@ Non-obvious:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from aiokafka_lite._arguments import milliseconds
 from aiokafka_lite.admin.core.controller_cluster import ControllerCluster
+from aiokafka_lite.admin.core.exchange import Exchange
 from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.core.retried_errors import FinalError, raise_to_retry
@@ -88,6 +89,7 @@ class Dispatcher:
         self._loop = loop
         self._request_timeout = request_timeout
         self._call_timeout = call_timeout
+        self._turn = asyncio.Lock()  # to read a response
 
     # Time
 
@@ -199,19 +201,8 @@ class Dispatcher:
             KafkaError: No broker reported the outcome of any item: the reason. Otherwise, each item
                 has its own error.
         """
-        await self._settle_part(
-            outcomes,
-            outcomes.pending,
-            request_class,
-            build,
-            read,
-            route,
-            deadline,
-            oldest,
-            latest,
-            feature,
-            purpose,
-        )
+        exchange = Exchange(request_class, build, read, oldest, latest, feature, purpose)
+        await self._settle_part(outcomes, outcomes.pending, exchange, read, route, deadline)
         return outcomes.results()
 
     async def settle_by_route(
@@ -232,23 +223,13 @@ class Dispatcher:
         Args:
             route_of: The route of an item, such as `ToNode(3)` for the configurations of broker 3.
         """
+        exchange = Exchange(request_class, build, read, oldest, latest, feature)
         parts: dict[Route, list[K]] = {}
         for item in outcomes.pending:
             parts.setdefault(route_of(item), []).append(item)
         async with asyncio.TaskGroup() as tasks:
             for route, items in parts.items():
-                part = self._settle_part(
-                    outcomes,
-                    items,
-                    request_class,
-                    build,
-                    read,
-                    route,
-                    deadline,
-                    oldest,
-                    latest,
-                    feature,
-                )
+                part = self._settle_part(outcomes, items, exchange, read, route, deadline)
                 tasks.create_task(part, name=f"{request_class.name} to {route}")
         return outcomes.results()
 
@@ -317,10 +298,9 @@ class Dispatcher:
             return await find_leaders(self.cluster, partitions, outcomes, deadline)
 
         async def send(node_id: int, partitions: list[TopicPartition]) -> None:
-            await self._send_once(
-                node_id, partitions, outcomes, request_class, build, read, oldest, latest, feature
-            )
+            await self.send_once(node_id, partitions, outcomes, exchange)
 
+        exchange = Exchange(request_class, build, read, oldest, latest, feature)
         self._check_listener(request_class)
         return await scatter(self.cluster, outcomes, place, send, deadline, request_class.name)
 
@@ -348,22 +328,35 @@ class Dispatcher:
                 without waiting for responses.
         """
 
+        async def send(node_id: int, keys: list[str]) -> None:
+            await self.send_once(node_id, keys, outcomes, exchange)
+
+        exchange = Exchange(request_class, build, read, oldest, latest, feature, purpose)
+        return await self.scatter_to_coordinators(
+            kind, outcomes, request_class, send, deadline, at_most=at_most
+        )
+
+    async def scatter_to_coordinators(
+        self,
+        kind: CoordinatorKind,
+        outcomes: Outcomes[str, V],
+        request_class: type[Request],
+        send: Callable[[int, list[str]], Awaitable[None]],
+        deadline: float,
+        *,
+        at_most: int = KEYS_AT_ONCE,
+    ) -> Results[str, V]:
+        """Let `send` settle the keys of each coordinator, such as by one request after another.
+
+        Args:
+            request_class: The first request, which names the call in errors.
+            send: Sends requests for some keys to a broker (`send_once`). Keys that stay pending are
+                looked up and sent again.
+            at_most: As for `settle_on_coordinators`.
+        """
+
         async def place(keys: list[str]) -> Mapping[int, list[str]]:
             return await find_coordinators(self.cluster, kind, keys, outcomes, deadline)
-
-        async def send(node_id: int, keys: list[str]) -> None:
-            await self._send_once(
-                node_id,
-                keys,
-                outcomes,
-                request_class,
-                build,
-                read,
-                oldest,
-                latest,
-                feature,
-                purpose,
-            )
 
         def on_retry(key: str, error: KafkaError) -> None:
             CoordinatorOf(key, kind).is_stale(self.cluster, error)  # forgets a wrong coordinator
@@ -380,6 +373,16 @@ class Dispatcher:
             on_retry=on_retry,
         )
 
+    async def send_once(
+        self,
+        node_id: int,
+        items: list[K],
+        outcomes: Outcomes[K, V],
+        exchange: Exchange[K, V, ResponseT],
+    ) -> None:
+        """Send one request to a broker and report its response; see `Exchange.send`."""
+        await exchange.send(self.cluster.broker(node_id), items, outcomes, self._turn)
+
     # Inside
 
     def _check_listener(self, kind: type[Request]) -> None:
@@ -394,15 +397,10 @@ class Dispatcher:
         self,
         outcomes: Outcomes[K, V],
         items: list[K],
-        request_class: type[Request],
-        build: Callable[[int, list[K]], RequestOf[ResponseT]],
+        exchange: Exchange[K, V, ResponseT],
         read: Callable[[ResponseT, Outcomes[K, V]], None],
         route: Route,
         deadline: float,
-        oldest: int,
-        latest: int | None,
-        feature: str | None,
-        purpose: Purpose = Purpose.GENERAL,
     ) -> None:
         """Settle some of the items by one request, repeated for those that stay pending."""
         asked: list[K] = []
@@ -410,7 +408,7 @@ class Dispatcher:
         def build_pending(version: int) -> RequestOf[ResponseT]:
             nonlocal asked
             asked = outcomes.begin(items)
-            return build(version, asked)
+            return exchange.build(version, asked)
 
         def check(response: ResponseT) -> None:
             try:
@@ -427,56 +425,19 @@ class Dispatcher:
             return
         try:
             await self.ask(
-                PerVersion(request_class, build_pending),
+                PerVersion(exchange.request_class, build_pending),
                 route,
                 deadline,
                 check=check,
-                oldest=oldest,
-                latest=latest,
-                feature=feature,
-                purpose=purpose,
+                oldest=exchange.oldest,
+                latest=exchange.latest,
+                feature=exchange.feature,
+                purpose=exchange.purpose,
             )
         except FinalError as final:
             outcomes.fail_pending(final.error, items)
         except KafkaError as error:
             outcomes.fail_pending(error, items)
-
-    async def _send_once(
-        self,
-        node_id: int,
-        items: list[K],
-        outcomes: Outcomes[K, V],
-        request_class: type[Request],
-        build: Callable[[int, list[K]], RequestOf[ResponseT]],
-        read: Callable[[ResponseT, Outcomes[K, V]], None],
-        oldest: int,
-        latest: int | None,
-        feature: str | None,
-        purpose: Purpose = Purpose.GENERAL,
-    ) -> None:
-        asked: list[K] = []
-        built = False
-
-        def build_pending(version: int) -> RequestOf[ResponseT]:
-            nonlocal asked, built
-            asked = outcomes.begin(items)
-            built = True
-            return build(version, asked)
-
-        try:
-            response = await self.cluster.broker(node_id).request(
-                PerVersion(request_class, build_pending), purpose, latest=latest, oldest=oldest
-            )
-        except UnsupportedVersionError as error:
-            if built:
-                raise
-            raise too_old(request_class, oldest, feature, error) from error
-        try:
-            read(response, outcomes)
-        except KafkaError:
-            outcomes.on_refused(asked)
-            raise
-        outcomes.end(asked)
 
 
 def _request_class(kind: type[object]) -> type[Request]:

@@ -116,6 +116,11 @@ class Outcomes(Generic[K, V]):
             else:
                 self._settle(item, error)
 
+    def on_unknown(self, item: K) -> None:
+        """The broker does not have an item under this request: it stays pending, for another."""
+        if item in self._pending:
+            self._on_reported(item)
+
     def on_lookup_error(self, item: K, error: KafkaError) -> None:
         """The broker of an item is unknown: the error's class decides, not the call's policy."""
         if item in self._pending:

@@ -59,6 +59,8 @@ async def scatter(
             for start in range(0, len(group), size):
                 part = group[start : start + size]
                 tasks.create_task(attempt(node_id, part, failures), name=f"{name} to {node_id}")
+                if start + size < len(group):
+                    await asyncio.sleep(0)  # not all requests are encoded in one pass of the loop
         again_later([item for item in items if item in homeless], failures)
 
     async def attempt(node_id: int, items: list[K], failures: int) -> None:

@@ -9,7 +9,7 @@ Source: MetadataRequest.json, FindCoordinatorRequest.json, KIP-699.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
@@ -110,8 +110,8 @@ async def find_coordinators(
     deadline: float,
 ) -> Mapping[int, list[str]]:
     """Return the keys by the node id of their coordinator, cached or looked up."""
-    known = cluster.coordinators
-    unknown = [key for key in keys if known.get(kind, key) is None]
+    placed: dict[int, list[str]] = {}
+    unknown = _place(cluster, kind, keys, placed)
     if unknown:
         try:
             for start in range(0, len(unknown), _LOOKUPS_AT_ONCE):
@@ -119,12 +119,23 @@ async def find_coordinators(
                 await _look_up_together(cluster, kind, part, outcomes, deadline)
         except UnsupportedVersionError:
             await _look_up_apart(cluster, kind, unknown, outcomes, deadline)
-    placed: dict[int, list[str]] = {}
+        _place(cluster, kind, filter(outcomes.is_pending, unknown), placed)
+    return placed
+
+
+def _place(
+    cluster: Cluster, kind: CoordinatorKind, keys: Iterable[str], placed: dict[int, list[str]]
+) -> list[str]:
+    """Add the keys with a known coordinator to its node id; return the others."""
+    known = cluster.coordinators
+    unknown: list[str] = []
     for key in keys:
         node_id = known.get(kind, key)
-        if node_id is not None and outcomes.is_pending(key):
+        if node_id is None:
+            unknown.append(key)
+        else:
             placed.setdefault(node_id, []).append(key)
-    return placed
+    return unknown
 
 
 async def _look_up_together(

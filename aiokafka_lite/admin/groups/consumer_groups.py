@@ -12,16 +12,17 @@ Non-obvious:
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 from aiokafka_lite._arguments import INT32, flag, whole, wire_string
 from aiokafka_lite.admin.core.authorized_operations import authorized_operations
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.groups.describing import Question, describe, describe_all
 from aiokafka_lite.admin.groups.group_calls import (
     group_label,
-    names_of,
     of_coordinator,
     partitions_of,
 )
@@ -34,15 +35,14 @@ from aiokafka_lite.admin.groups.group_types import (
     DescribeGroupsResult,
     GroupMemberDescription,
 )
+from aiokafka_lite.admin.groups.listing import GroupListing
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.retry import ToNode
 from aiokafka_lite.cluster.retry import find_coordinator as look_up_coordinator
 from aiokafka_lite.errors import (
-    GroupIdNotFound,
     IllegalArgumentError,
     KafkaError,
     KafkaProtocolError,
-    UnsupportedVersionError,
 )
 from aiokafka_lite.group.assignment_data import read_assignment
 from aiokafka_lite.protocol.messages import describe_groups as classic
@@ -66,10 +66,17 @@ __all__ = [
     "members_of",
 ]
 
+V = TypeVar("V")
+
 _OPERATIONS_FROM: Final = 3
 """The version of DescribeGroups that returns authorized operations (KIP-430)."""
 
 _CONSUMER_PROTOCOL: Final = "consumer"
+"""The protocol type of classic groups that consume."""
+
+_CLASSIC_TYPE: Final = "classic"
+_CONSUMER_TYPE: Final = "consumer"
+"""Group types."""
 
 
 # --- describing
@@ -85,7 +92,7 @@ async def describe_groups(
 ) -> list[DescribeGroupsResult]:
     """aiokafka's `describe_consumer_groups`: one result per coordinator, errors as codes."""
     deadline = dispatcher.deadline(timeout_ms)
-    asked = names_of("group_ids", group_ids)
+    asked = list(_types(group_ids))
     wanted = flag("include_authorized_operations", include_authorized_operations)
     described: list[DescribeGroupsResult] = []
     outcomes: Outcomes[str, None] = Outcomes(asked, group_label, retriable=of_coordinator)
@@ -164,26 +171,27 @@ async def describe_consumer_groups(
 ) -> Results[str, ConsumerGroupDescription]:
     """Java's `describeConsumerGroups`: groups of both protocols."""
     deadline = dispatcher.deadline(timeout_ms)
-    asked = names_of("group_ids", group_ids)
-    wanted = flag("include_authorized_operations", include_authorized_operations)
-    found = await _describe_modern(dispatcher, asked, deadline, wanted)
-    others = [group_id for group_id, outcome in found.items() if _may_be_classic(outcome)]
-    if not others:
-        return Results(found)
-    try:
-        described = await _describe_classic(dispatcher, others, deadline, wanted)
-    except KafkaError as error:
-        if len(others) == len(found):
-            raise
-        found.update(dict.fromkeys(others, error))
-        return Results(found)
-    for group_id, outcome in described.items():
-        found[group_id] = outcome if isinstance(outcome, KafkaError) else _consuming(outcome)
-    return Results(found)
+    types = _types(group_ids)
+    return await describe_all(
+        dispatcher,
+        types,
+        [_by_consumer_protocol(_of_consumer_protocol), _by_classic_protocol(_consuming)],
+        deadline,
+        flag("include_authorized_operations", include_authorized_operations),
+        likely_second=[each for each, type_ in types.items() if type_ == _CLASSIC_TYPE],
+    )
 
 
-def _may_be_classic(outcome: object) -> bool:
-    return isinstance(outcome, GroupIdNotFound | UnsupportedVersionError)
+def _types(groups: object) -> dict[str, str | None]:
+    """Check group ids and listings of groups; return the type of each group, if it is known."""
+    if isinstance(groups, str) or not isinstance(groups, Iterable):
+        raise TypeError(f"`group_ids` must be an iterable of group ids or listings, not {groups!r}")
+    return {
+        wire_string("group_ids", each.group_id if isinstance(each, GroupListing) else each): (
+            each.type if isinstance(each, GroupListing) else None
+        )
+        for each in groups
+    }
 
 
 async def members_of(
@@ -194,53 +202,21 @@ async def members_of(
     Raises:
         KafkaError: The group could not be described.
     """
-    found = (await _describe_modern(dispatcher, [group_id], deadline, False))[group_id]
-    if isinstance(found, KafkaError):
-        if not _may_be_classic(found):
-            raise found
-        described = (await _describe_classic(dispatcher, [group_id], deadline, False)).value(
-            group_id
-        )
-        return [(each.member_id, each.group_instance_id) for each in described.members]
-    return [(each.member_id, each.group_instance_id) for each in found.members]
+    questions: list[Question[Any, Any, list[tuple[str, str | None]]]] = [
+        _by_consumer_protocol(_members_of_consumer_protocol),
+        _by_classic_protocol(_members_of_classic_protocol),
+    ]
+    found = await describe_all(dispatcher, [group_id], questions, deadline, False)
+    return found.value(group_id)
 
 
-async def _describe_modern(
-    dispatcher: Dispatcher, asked: list[str], deadline: float, wanted: bool
-) -> dict[str, ConsumerGroupDescription | KafkaError]:
-    """Describe the groups of the consumer protocol; the others have `_may_be_classic` errors."""
-    outcomes: Outcomes[str, ConsumerGroupDescription] = Outcomes(
-        asked, group_label, retriable=of_coordinator
-    )
-
-    def build(version: int, groups: list[str]) -> ConsumerGroupDescribeRequest:
-        return ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=wanted)
-
-    def read(
-        response: ConsumerGroupDescribeResponse, outcomes: Outcomes[str, ConsumerGroupDescription]
-    ) -> None:
-        for each in response.groups:
-            if not outcomes.on_code(each.group_id, each.error_code, each.error_message):
-                try:
-                    outcomes.on_value(each.group_id, _of_consumer_protocol(each, dispatcher))
-                except KafkaProtocolError as error:
-                    outcomes.on_error(each.group_id, error)
-
-    try:
-        results: Results[str, ConsumerGroupDescription] = await dispatcher.settle_on_coordinators(
-            CoordinatorKind.GROUP, outcomes, ConsumerGroupDescribeRequest, build, read, deadline
-        )
-    except UnsupportedVersionError as error:
-        return dict.fromkeys(asked, error)
-    return dict(results)
+# --- groups of the consumer protocol
 
 
-def _of_consumer_protocol(
-    group: DescribedConsumerGroup, dispatcher: Dispatcher
-) -> ConsumerGroupDescription:
+def _of_consumer_protocol(group: DescribedConsumerGroup, node_id: int) -> ConsumerGroupDescription:
     return ConsumerGroupDescription(
         group.group_id,
-        "consumer",
+        _CONSUMER_TYPE,
         group.group_state,
         group.assignor_name,
         tuple(
@@ -259,7 +235,7 @@ def _of_consumer_protocol(
             )
             for each in group.members
         ),
-        _coordinator_of(dispatcher, group.group_id),
+        node_id,
         False,
         group.group_epoch,
         group.assignment_epoch,
@@ -267,11 +243,53 @@ def _of_consumer_protocol(
     )
 
 
-def _consuming(group: ClassicGroupDescription) -> ConsumerGroupDescription | KafkaError:
-    """A classic group as one that consumes, or the reason why it does not."""
+def _members_of_consumer_protocol(
+    group: DescribedConsumerGroup, node_id: int
+) -> list[tuple[str, str | None]]:
+    return [(each.member_id, each.instance_id) for each in group.members]
+
+
+def _by_consumer_protocol(
+    convert: Callable[[DescribedConsumerGroup, int], V],
+) -> Question[ConsumerGroupDescribeResponse, DescribedConsumerGroup, V]:
+    return Question(
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeRequest,
+        lambda response: response.groups,
+        convert,
+    )
+
+
+# --- classic groups
+
+
+def _of_classic_protocol(group: classic.DescribedGroup, node_id: int) -> ClassicGroupDescription:
+    return ClassicGroupDescription(
+        group.group_id,
+        group.protocol_type,
+        group.protocol_data,
+        group.group_state,
+        tuple(
+            ClassicMemberDescription(
+                each.member_id,
+                each.group_instance_id,
+                each.client_id,
+                each.client_host,
+                each.member_metadata,
+                each.member_assignment,
+            )
+            for each in group.members
+        ),
+        node_id,
+        authorized_operations(group.authorized_operations),
+    )
+
+
+def _consuming(group: classic.DescribedGroup, node_id: int) -> ConsumerGroupDescription:
+    """Describe a classic group as one that consumes, or raise the reason why it does not."""
     label = group_label(group.group_id)
     if group.protocol_type not in (_CONSUMER_PROTOCOL, ""):
-        return IllegalArgumentError(
+        raise IllegalArgumentError(
             f"{label} is no consumer group: its protocol type is {group.protocol_type!r} "
             "(describe_classic_groups describes it)"
         )
@@ -281,27 +299,46 @@ def _consuming(group: ClassicGroupDescription) -> ConsumerGroupDescription | Kaf
                 each.member_id,
                 each.group_instance_id,
                 each.client_id,
-                each.host,
-                frozenset(read_assignment(each.assignment).partitions)
-                if each.assignment
+                each.client_host,
+                frozenset(read_assignment(each.member_assignment).partitions)
+                if each.member_assignment
                 else frozenset(),
                 upgraded=False,
             )
             for each in group.members
         )
     except KafkaError as error:
-        broken = KafkaProtocolError(f"{label}: the assignment of a member is unreadable: {error}")
-        broken.__cause__ = error
-        return broken
+        raise KafkaProtocolError(
+            f"{label}: the assignment of a member is unreadable: {error}"
+        ) from error
     return ConsumerGroupDescription(
         group.group_id,
-        "classic",
-        group.state,
-        group.protocol,
+        _CLASSIC_TYPE,
+        group.group_state,
+        group.protocol_data,
         members,
-        group.coordinator_id,
-        group.is_simple,
-        authorized_operations=group.authorized_operations,
+        node_id,
+        not group.protocol_type,
+        authorized_operations=authorized_operations(group.authorized_operations),
+    )
+
+
+def _members_of_classic_protocol(
+    group: classic.DescribedGroup, node_id: int
+) -> list[tuple[str, str | None]]:
+    return [(each.member_id, each.group_instance_id) for each in group.members]
+
+
+def _by_classic_protocol(
+    convert: Callable[[classic.DescribedGroup, int], V],
+) -> Question[DescribeGroupsResponse, classic.DescribedGroup, V]:
+    return Question(
+        DescribeGroupsRequest,
+        DescribeGroupsRequest,
+        lambda response: response.groups,
+        convert,
+        operations_from=_OPERATIONS_FROM,
+        dead_if_unknown=True,
     )
 
 
@@ -313,64 +350,13 @@ async def describe_classic_groups(
     include_authorized_operations: bool,
 ) -> Results[str, ClassicGroupDescription]:
     """See `AIOKafkaAdminClient.describe_classic_groups`."""
-    deadline = dispatcher.deadline(timeout_ms)
-    wanted = flag("include_authorized_operations", include_authorized_operations)
-    return await _describe_classic(dispatcher, names_of("group_ids", group_ids), deadline, wanted)
-
-
-async def _describe_classic(
-    dispatcher: Dispatcher, asked: list[str], deadline: float, wanted: bool
-) -> Results[str, ClassicGroupDescription]:
-    outcomes: Outcomes[str, ClassicGroupDescription] = Outcomes(
-        asked, group_label, retriable=of_coordinator
+    return await describe(
+        dispatcher,
+        group_ids,
+        _by_classic_protocol(_of_classic_protocol),
+        timeout_ms,
+        include_authorized_operations,
     )
-
-    def build(version: int, groups: list[str]) -> DescribeGroupsRequest:
-        return DescribeGroupsRequest(groups=groups, include_authorized_operations=wanted)
-
-    def read(
-        response: DescribeGroupsResponse, outcomes: Outcomes[str, ClassicGroupDescription]
-    ) -> None:
-        for each in response.groups:
-            if outcomes.on_code(each.group_id, each.error_code, each.error_message):
-                continue
-            outcomes.on_value(
-                each.group_id,
-                ClassicGroupDescription(
-                    each.group_id,
-                    each.protocol_type,
-                    each.protocol_data,
-                    each.group_state,
-                    tuple(
-                        ClassicMemberDescription(
-                            member.member_id,
-                            member.group_instance_id,
-                            member.client_id,
-                            member.client_host,
-                            member.member_metadata,
-                            member.member_assignment,
-                        )
-                        for member in each.members
-                    ),
-                    _coordinator_of(dispatcher, each.group_id),
-                    authorized_operations(each.authorized_operations),
-                ),
-            )
-
-    return await dispatcher.settle_on_coordinators(
-        CoordinatorKind.GROUP,
-        outcomes,
-        DescribeGroupsRequest,
-        build,
-        read,
-        deadline,
-        oldest=_OPERATIONS_FROM if wanted else 0,
-        feature="Describing the authorized operations of a group" if wanted else None,
-    )
-
-
-def _coordinator_of(dispatcher: Dispatcher, group_id: str) -> int | None:
-    return dispatcher.cluster.coordinators.get(CoordinatorKind.GROUP, group_id)
 
 
 async def find_coordinator(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, cast
 
 from aiokafka_lite._arguments import (
     INT32,
@@ -24,6 +24,7 @@ from aiokafka_lite._arguments import (
     wire_string,
 )
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
+from aiokafka_lite.admin.core.exchange import Exchange
 from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.admin.groups.group_calls import (
@@ -35,6 +36,14 @@ from aiokafka_lite.admin.groups.group_calls import (
     of_coordinator,
     partition_label,
     raise_of_group,
+)
+from aiokafka_lite.admin.groups.offset_answers import (
+    GROUPS_FROM,
+    AnsweredGroup,
+    OffsetsAnswer,
+    OffsetsQuestion,
+    PartitionOffset,
+    read_on,
 )
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.retry import CoordinatorOf, Route, ToNode
@@ -74,8 +83,6 @@ __all__ = [
     "list_one_groups_offsets",
 ]
 
-_GROUPS_FROM: Final = 8
-"""The version of OffsetFetch that names several groups (KIP-709)."""
 _STABLE_FROM: Final = 7
 """The version of OffsetFetch that can refuse offsets of open transactions (KIP-447)."""
 _OLDEST: Final = 1
@@ -110,26 +117,23 @@ async def list_group_offsets(
     stable = flag("require_stable", require_stable)
     outcomes: Outcomes[str, GroupOffsets] = Outcomes(asked, group_label, retriable=_retriable)
 
-    def build(version: int, pending: list[str]) -> OffsetFetchRequest:
+    def build(version: int, pending: list[str]) -> OffsetsQuestion:
         questions = {group: GroupQuestion(asked[group]) for group in pending}
-        return fetch_request(questions, _NO_IDS, version, require_stable=stable)
+        return OffsetsQuestion(fetch_request(questions, _NO_IDS, version, require_stable=stable))
 
-    def read(response: OffsetFetchResponse, outcomes: Outcomes[str, GroupOffsets]) -> None:
-        for group_id, answer in read_fetch(response, _GROUPS_FROM, asked, _NO_IDS).items():
-            if outcomes.is_pending(group_id):
-                _report(group_id, answer, asked[group_id], outcomes)
+    async def read(answer: OffsetsAnswer, outcomes: Outcomes[str, GroupOffsets]) -> None:
+        async for each in read_on(answer):
+            if outcomes.is_pending(each.group_id):
+                _report(each, asked[each.group_id], outcomes)
 
+    async def send(node_id: int, groups: list[str]) -> None:
+        await dispatcher.send_once(node_id, groups, outcomes, exchange)
+
+    exchange = Exchange(OffsetFetchRequest, build, read, GROUPS_FROM, NAMES_UNTIL)
     found: dict[str, GroupOffsets | KafkaError] = {}
     try:
-        results: Results[str, GroupOffsets] = await dispatcher.settle_on_coordinators(
-            CoordinatorKind.GROUP,
-            outcomes,
-            OffsetFetchRequest,
-            build,
-            read,
-            deadline,
-            oldest=_GROUPS_FROM,
-            latest=NAMES_UNTIL,
+        results: Results[str, GroupOffsets] = await dispatcher.scatter_to_coordinators(
+            CoordinatorKind.GROUP, outcomes, OffsetFetchRequest, send, deadline
         )
         found.update(results)
     except UnsupportedVersionError as error:
@@ -202,7 +206,7 @@ async def _list_one(
     def read(response: OffsetFetchResponse, outcomes: Outcomes[str, GroupOffsets]) -> None:
         for group_id, answer in read_fetch(response, used, asked, _NO_IDS).items():
             if group_id == group:
-                _report(group, answer, partitions, outcomes)
+                _report(_answered(group, answer), partitions, outcomes)
 
     oldest, feature = _OLDEST, None
     if partitions is None:
@@ -228,34 +232,43 @@ def _retriable(error: KafkaError) -> bool:
     return of_coordinator(error) or isinstance(error, UnstableOffsetCommitError)
 
 
+def _answered(group: str, answer: GroupAnswer) -> AnsweredGroup:
+    found: dict[TopicPartition, PartitionOffset] = {
+        tp: each
+        if each is None or isinstance(each, int)
+        else OffsetAndMetadata(each.offset, each.metadata, each.leader_epoch)
+        for tp, each in answer.partitions.items()
+    }
+    return AnsweredGroup(group, answer.error_code, found, plain=False)
+
+
 def _report(
-    group: str,
-    answer: GroupAnswer,
+    answer: AnsweredGroup,
     asked: list[TopicPartition] | None,
     outcomes: Outcomes[str, GroupOffsets],
 ) -> None:
     """Report the offsets of a group, each of the partitions that were asked for."""
-    if outcomes.on_code(group, answer.error_code):
+    group, code, partitions, plain = answer
+    if outcomes.on_code(group, code):
+        return
+    if plain and asked is None:
+        outcomes.on_value(group, Results(cast(dict[TopicPartition, OffsetAndMetadata], partitions)))
         return
     found: dict[TopicPartition, OffsetAndMetadata | KafkaError | None] = {}
-    for tp in answer.partitions if asked is None else asked:
+    for tp in partitions if asked is None else asked:
         label = f"{group_label(group)}, {partition_label(tp)}"
-        if tp not in answer.partitions:
+        if tp not in partitions:
             found[tp] = KafkaProtocolError(f"{label}: the response leaves it out")
             continue
-        committed = answer.partitions[tp]
+        committed = partitions[tp]
         if isinstance(committed, int):
             error = item_error(committed, label)
             if _retriable(error):
                 outcomes.on_error(group, error)
                 return
             found[tp] = error
-        elif committed is not None:
-            found[tp] = OffsetAndMetadata(
-                committed.offset, committed.metadata, committed.leader_epoch
-            )
-        elif asked is not None:
-            found[tp] = None
+        elif committed is not None or asked is not None:
+            found[tp] = committed
     outcomes.on_value(group, Results(found))
 
 

@@ -101,7 +101,7 @@ class ConsumerGroupDescription:
         type: "classic" or "consumer".
         state: "Stable", "Empty", "PreparingRebalance", "Assigning", "Dead", ...
         assignor: The name of the assignor, "" for none.
-        coordinator_id: Node id of the group's coordinator; None if it was forgotten meanwhile.
+        coordinator_id: Node id of the group's coordinator.
         is_simple: True if the group only commits offsets, without a membership.
         group_epoch, assignment_epoch: None in the classic protocol.
         authorized_operations: What the client may do with the group; None if not requested.
@@ -112,7 +112,7 @@ class ConsumerGroupDescription:
     state: str
     assignor: str
     members: tuple[GroupMemberDescription, ...]
-    coordinator_id: int | None
+    coordinator_id: int
     is_simple: bool = False
     group_epoch: int | None = None
     assignment_epoch: int | None = None
@@ -145,7 +145,7 @@ class ClassicGroupDescription:
     protocol: str
     state: str
     members: tuple[ClassicMemberDescription, ...]
-    coordinator_id: int | None
+    coordinator_id: int
     authorized_operations: frozenset[AclOperation] | None = None
 
     @property

@@ -7,14 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 from aiokafka_lite._arguments import INT32, whole, wire_string
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.cluster.broker import PerVersion
+from aiokafka_lite.cluster.large_metadata import LOOK_EVERY, Slices
 from aiokafka_lite.cluster.retry import raise_error_code
-from aiokafka_lite.errors import KafkaError
-from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from aiokafka_lite.errors import KafkaError, KafkaProtocolError
+from aiokafka_lite.protocol.messages.list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+from aiokafka_lite.protocol.primitives import Reader
 
 __all__ = [
     "ConsumerGroupListing",
@@ -24,6 +31,8 @@ __all__ = [
     "list_groups",
 ]
 
+_THROTTLES_FROM = 1
+"""The version of ListGroups that reports a throttle."""
 _STATES_FROM = 4
 """The version of ListGroups that filters by state (KIP-518)."""
 _TYPES_FROM = 5
@@ -109,26 +118,88 @@ async def list_groups(
         broker_ids = [whole("broker id", each, most=INT32) for each in broker_ids]
     oldest = _TYPES_FROM if types else _STATES_FROM if states else 0
 
-    def read(response: ListGroupsResponse) -> list[GroupListing]:
-        raise_error_code(response)
-        return [
-            GroupListing(
-                each.group_id, each.protocol_type, each.group_state or None, each.group_type or None
-            )
-            for each in response.groups
-            if not wanted_protocols or each.protocol_type in wanted_protocols
-        ]
+    def read(answer: _Answer) -> _Answer:
+        raise_error_code(answer)
+        return answer
 
-    return GroupListings(
-        await dispatcher.every_broker(
-            request,
-            read,
-            deadline,
-            node_ids=broker_ids,
-            oldest=oldest,
-            feature="Listing groups by type" if types else "Listing groups by state",
-        )
+    answers = await dispatcher.every_broker(
+        PerVersion(ListGroupsRequest, lambda version: _Question(request)),
+        read,
+        deadline,
+        node_ids=broker_ids,
+        oldest=oldest,
+        feature="Listing groups by type" if types else "Listing groups by state",
     )
+    listed: dict[int, list[GroupListing] | KafkaError] = {**answers.errors()}
+    for node_id, answer in answers.valid().items():
+        try:
+            listed[node_id] = await _read_on(answer, wanted_protocols)
+        except KafkaProtocolError as error:
+            listed[node_id] = error
+    return GroupListings(Results({node_id: listed[node_id] for node_id in answers}))
+
+
+class _Answer(ListGroupsResponse):
+    """A response whose groups are not decoded; `unread` holds them."""
+
+    __slots__ = ("unread", "version")
+
+    unread: Reader
+    version: int
+
+    @classmethod
+    def decode(cls, reader: Reader, version: int) -> Self:
+        throttle_time_ms = reader.int32() if version >= _THROTTLES_FROM else 0
+        self = cls(throttle_time_ms, reader.int16())
+        self.version = version
+        self.unread = Reader(reader.raw(reader.remaining))
+        return self
+
+
+class _Question:
+    """A ListGroupsRequest that returns an `_Answer`; a `RequestOf`."""
+
+    api_key: ClassVar[int] = ListGroupsRequest.api_key
+    name: ClassVar[str] = ListGroupsRequest.name
+    min_version: ClassVar[int] = ListGroupsRequest.min_version
+    max_version: ClassVar[int] = ListGroupsRequest.max_version
+    flexible_from: ClassVar[int] = ListGroupsRequest.flexible_from
+    response: ClassVar[type[_Answer]] = _Answer
+
+    def __init__(self, request: ListGroupsRequest) -> None:
+        self.encode = request.encode
+
+
+async def _read_on(answer: _Answer, protocol_types: Collection[str]) -> list[GroupListing]:
+    """Return the groups of these protocol types (none: all). Reads them in slices, because 10,000
+    groups take 20 ms.
+
+    Raises:
+        KafkaProtocolError: The bytes are not a ListGroupsResponse.
+
+    Cancellation: leaves the response partly read; no other caller uses it.
+    """
+    reader, version = answer.unread, answer.version
+    flexible = version >= ListGroupsResponse.flexible_from
+    found: list[GroupListing] = []
+    slices = Slices()
+    for number in range(reader.array_length(flexible)):
+        each = ListedGroup.decode(reader, version)
+        if not protocol_types or each.protocol_type in protocol_types:
+            found.append(
+                GroupListing(
+                    each.group_id,
+                    each.protocol_type,
+                    each.group_state or None,
+                    each.group_type or None,
+                )
+            )
+        if number % LOOK_EVERY == 0 and slices.over():
+            await slices.pause()
+    if flexible:
+        reader.tagged_fields()
+    reader.expect_end()
+    return found
 
 
 async def list_consumer_groups(

@@ -14,7 +14,6 @@ from aiokafka_lite._arguments import (
     INT64,
     as_partition,
     as_partitions,
-    flag,
     topic_names,
     whole,
     wire_string,
@@ -23,6 +22,7 @@ from aiokafka_lite.admin.core.authorized_operations import AclOperation, authori
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.groups.describing import Question, describe
 from aiokafka_lite.admin.groups.group_calls import (
     by_topic,
     group_label,
@@ -94,7 +94,7 @@ class ShareGroupDescription:
 
     Attributes:
         state: "Stable", "Empty" or "Dead".
-        coordinator_id: Node id of the group's coordinator; None if it was forgotten meanwhile.
+        coordinator_id: Node id of the group's coordinator.
         authorized_operations: What the client may do with the group; None if not requested.
     """
 
@@ -104,7 +104,7 @@ class ShareGroupDescription:
     group_epoch: int
     assignment_epoch: int
     members: tuple[ShareMemberDescription, ...]
-    coordinator_id: int | None
+    coordinator_id: int
     authorized_operations: frozenset[AclOperation] | None = None
 
 
@@ -136,38 +136,12 @@ async def describe_share_groups(
     include_authorized_operations: bool,
 ) -> Results[str, ShareGroupDescription]:
     """See `AIOKafkaAdminClient.describe_share_groups`."""
-    deadline = dispatcher.deadline(timeout_ms)
-    asked = names_of("group_ids", group_ids)
-    wanted = flag("include_authorized_operations", include_authorized_operations)
-    outcomes: Outcomes[str, ShareGroupDescription] = Outcomes(
-        asked, group_label, retriable=of_coordinator
-    )
-
-    def build(version: int, groups: list[str]) -> ShareGroupDescribeRequest:
-        return ShareGroupDescribeRequest(groups, wanted)
-
-    def read(
-        response: ShareGroupDescribeResponse, outcomes: Outcomes[str, ShareGroupDescription]
-    ) -> None:
-        for each in response.groups:
-            if not outcomes.on_code(each.group_id, each.error_code, each.error_message):
-                try:
-                    outcomes.on_value(each.group_id, _described(each, dispatcher))
-                except KafkaProtocolError as error:
-                    outcomes.on_error(each.group_id, error)
-
-    return await dispatcher.settle_on_coordinators(
-        CoordinatorKind.GROUP,
-        outcomes,
-        ShareGroupDescribeRequest,
-        build,
-        read,
-        deadline,
-        feature=_FEATURE,
+    return await describe(
+        dispatcher, group_ids, _QUESTION, timeout_ms, include_authorized_operations
     )
 
 
-def _described(group: DescribedGroup, dispatcher: Dispatcher) -> ShareGroupDescription:
+def _described(group: DescribedGroup, node_id: int) -> ShareGroupDescription:
     return ShareGroupDescription(
         group.group_id,
         group.group_state,
@@ -186,9 +160,20 @@ def _described(group: DescribedGroup, dispatcher: Dispatcher) -> ShareGroupDescr
             )
             for each in group.members
         ),
-        dispatcher.cluster.coordinators.get(CoordinatorKind.GROUP, group.group_id),
+        node_id,
         authorized_operations(group.authorized_operations),
     )
+
+
+_QUESTION: Final[Question[ShareGroupDescribeResponse, DescribedGroup, ShareGroupDescription]] = (
+    Question(
+        ShareGroupDescribeRequest,
+        ShareGroupDescribeRequest,
+        lambda response: response.groups,
+        _described,
+        feature=_FEATURE,
+    )
+)
 
 
 async def list_share_group_offsets(

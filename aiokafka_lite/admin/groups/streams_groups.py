@@ -9,13 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from aiokafka_lite._arguments import flag
 from aiokafka_lite.admin.core.authorized_operations import AclOperation, authorized_operations
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
-from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.admin.core.results import Results
-from aiokafka_lite.admin.groups.group_calls import group_label, names_of, of_coordinator
-from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.admin.groups.describing import Question, describe
 from aiokafka_lite.protocol.messages.streams_group_describe import (
     Assignment,
     DescribedGroup,
@@ -127,7 +124,7 @@ class StreamsGroupDescription:
     Attributes:
         state: "Stable", "Empty", "NotReady", "Assigning", "Reconciling" or "Dead".
         topology: None if the group has none yet.
-        coordinator_id: Node id of the group's coordinator; None if it was forgotten meanwhile.
+        coordinator_id: Node id of the group's coordinator.
         authorized_operations: What the client may do with the group; None if not requested.
     """
 
@@ -137,7 +134,7 @@ class StreamsGroupDescription:
     assignment_epoch: int
     topology: StreamsTopology | None
     members: tuple[StreamsMemberDescription, ...]
-    coordinator_id: int | None
+    coordinator_id: int
     authorized_operations: frozenset[AclOperation] | None = None
 
 
@@ -149,36 +146,12 @@ async def describe_streams_groups(
     include_authorized_operations: bool,
 ) -> Results[str, StreamsGroupDescription]:
     """See `AIOKafkaAdminClient.describe_streams_groups`."""
-    deadline = dispatcher.deadline(timeout_ms)
-    asked = names_of("group_ids", group_ids)
-    wanted = flag("include_authorized_operations", include_authorized_operations)
-    outcomes: Outcomes[str, StreamsGroupDescription] = Outcomes(
-        asked, group_label, retriable=of_coordinator
-    )
-
-    def build(version: int, groups: list[str]) -> StreamsGroupDescribeRequest:
-        return StreamsGroupDescribeRequest(groups, wanted)
-
-    def read(
-        response: StreamsGroupDescribeResponse, outcomes: Outcomes[str, StreamsGroupDescription]
-    ) -> None:
-        for each in response.groups:
-            if not outcomes.on_code(each.group_id, each.error_code, each.error_message):
-                outcomes.on_value(each.group_id, _described(each, dispatcher))
-
-    return await dispatcher.settle_on_coordinators(
-        CoordinatorKind.GROUP,
-        outcomes,
-        StreamsGroupDescribeRequest,
-        build,
-        read,
-        deadline,
-        latest=_LATEST,
-        feature="Describing streams groups",
+    return await describe(
+        dispatcher, group_ids, _QUESTION, timeout_ms, include_authorized_operations
     )
 
 
-def _described(group: DescribedGroup, dispatcher: Dispatcher) -> StreamsGroupDescription:
+def _described(group: DescribedGroup, node_id: int) -> StreamsGroupDescription:
     return StreamsGroupDescription(
         group.group_id,
         group.group_state,
@@ -186,9 +159,21 @@ def _described(group: DescribedGroup, dispatcher: Dispatcher) -> StreamsGroupDes
         group.assignment_epoch,
         None if group.topology is None else _topology(group.topology),
         tuple(_member(each) for each in group.members),
-        dispatcher.cluster.coordinators.get(CoordinatorKind.GROUP, group.group_id),
+        node_id,
         authorized_operations(group.authorized_operations),
     )
+
+
+_QUESTION: Final[
+    Question[StreamsGroupDescribeResponse, DescribedGroup, StreamsGroupDescription]
+] = Question(
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+    lambda response: response.groups,
+    _described,
+    latest=_LATEST,
+    feature="Describing streams groups",
+)
 
 
 def _member(member: Member) -> StreamsMemberDescription:

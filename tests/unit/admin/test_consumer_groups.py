@@ -1,6 +1,7 @@
 """Groups of both protocols are described; groups are deleted, members removed."""
 
 import asyncio
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from aiokafka_lite.admin import (
     AIOKafkaAdminClient,
     ClassicGroupDescription,
     ConsumerGroupDescription,
+    GroupListing,
 )
 from aiokafka_lite.errors import (
     BrokerResponseError,
@@ -92,6 +94,60 @@ async def test_groups_of_both_protocols_are_described(
     assert (simple.state, simple.is_simple, simple.members) == ("Empty", True, ())
     with pytest.raises(GroupIdNotFound, match="group 'none'"):
         results.value("none")
+
+
+async def test_listed_groups_are_described_by_their_type(
+    brokers: FakeCluster, admin: AIOKafkaAdminClient
+) -> None:
+    await commit(brokers, "simple")
+    async with consumer(brokers, "modern", group_protocol="consumer") as modern:
+        await modern.getmany(timeout_ms=1)
+        listed = (await admin.list_groups()).raise_for_errors()
+        found = await admin.describe_consumer_groups([*listed, "none"], typed=True)
+        assert {group: each.type for group, each in found.valid().items()} == {
+            "simple": "classic",
+            "modern": "consumer",
+        }
+        assert isinstance(found["none"], GroupIdNotFound)
+        modern_ones = asked_of(brokers, ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids")
+        assert sorted(chain.from_iterable(modern_ones)) == ["modern", "none"]
+        classic_ones = asked_of(brokers, ApiKey.DESCRIBE_GROUPS, "groups")
+        assert sorted(chain.from_iterable(classic_ones)) == ["none", "simple"]
+
+        simple = [each for each in listed if each.group_id == "simple"]
+        [response] = await admin.describe_consumer_groups(simple)
+        assert [each.group for each in response.groups] == ["simple"]
+
+
+@pytest.mark.parametrize("newest", [5, 6])
+async def test_group_is_described_although_its_type_changed_since_it_was_listed(
+    newest: int,
+) -> None:
+    """Version 5 of DescribeGroups reports a group that is no classic one as dead, 6 as unknown."""
+    async with (
+        FakeCluster(
+            1, {"orders": 6}, api_versions={ApiKey.DESCRIBE_GROUPS: (0, newest)}
+        ) as brokers,
+        AIOKafkaAdminClient(bootstrap_servers=brokers.bootstrap_servers) as admin,
+        consumer(brokers, "g", group_protocol="consumer") as member,
+    ):
+        await member.getmany(timeout_ms=1)
+        outdated = [GroupListing(each, "consumer", "Empty", "classic") for each in ("g", "gone")]
+        found = await admin.describe_consumer_groups(outdated, typed=True)
+        assert found.value("g").type == "consumer"
+        assert len(found.value("g").members) == 1
+        if newest >= 6:
+            assert isinstance(found["gone"], GroupIdNotFound)
+        else:
+            assert found.value("gone").state == "Dead"
+        assert asked_of(brokers, ApiKey.DESCRIBE_GROUPS, "groups") == [["g", "gone"], ["gone"]]
+
+
+async def test_groups_that_are_no_ids_are_refused(admin: AIOKafkaAdminClient) -> None:
+    for wrong in ("g", 5, None, [b"g"], [None]):
+        for typed in (True, False):
+            with pytest.raises(TypeError, match="group_ids"):
+                await admin.describe_consumer_groups(wrong, typed=typed)  # type: ignore[call-overload]
 
 
 async def test_groups_are_described_as_aiokafka_does(
