@@ -132,11 +132,6 @@ class PendingAcknowledgements:
         )
 
     @property
-    def waits_in_halves(self) -> bool:
-        """True if a rejected part is to be sent again."""
-        return bool(self._again)
-
-    @property
     def holds(self) -> bool:
         """True if a record waits for its decision or for the result of one."""
         return any(each.open for some in self._acquisitions.values() for each in some)

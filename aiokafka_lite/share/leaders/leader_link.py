@@ -241,12 +241,13 @@ class LeaderLink:
         must have ended."""
         try:
             async with asyncio.timeout_at(deadline):
-                while self.session.open and self.pending.waits_in_halves:
+                # Not with the closing request: what it is refused cannot be sent again in halves.
+                while self.session.open and self.pending.terminal_waiting:
+                    await asyncio.sleep(self._pace.resume_at - self.loop.time())
                     await self._acknowledge(self.loop.time())
                 if self.session.open:
-                    parts = self.pending.take(self.loop.time())
                     await self._exchanges.acknowledge(
-                        parts,
+                        {},
                         renews=False,
                         timeout=max(deadline - self.loop.time(), 0.001),
                         closes=True,

@@ -325,6 +325,24 @@ async def test_the_last_acknowledgements_travel_with_the_closing_request(cluster
             assert (await other.getone()).value == b"99"
 
 
+async def test_an_expired_lock_does_not_fail_the_last_acknowledgements(cluster, make) -> None:
+    cluster.produce("jobs", b"0", partition=0)
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        expires = await consumer.getone()
+        cluster.advance(20)
+        cluster.produce("jobs", b"1", partition=0)
+        lasts = await consumer.getone()
+        cluster.advance(15)  # the broker has unlocked the first, which the consumer does not know
+        marks = expires.accept(), lasts.accept()
+    with pytest.raises(InvalidRecordStateError):
+        marks[0].result()
+    assert marks[1].result() is None
+    async with make("jobs") as other, asyncio.timeout(PATIENCE):
+        cluster.produce("jobs", b"2", partition=0)
+        values = [(await other.getone()).value for _ in range(2)]
+    assert values == [b"0", b"2"]
+
+
 async def test_stop_is_bounded_when_a_broker_is_mute(cluster, make) -> None:
     fill(cluster, 2)
     consumer = make("jobs")
