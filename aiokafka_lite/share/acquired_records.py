@@ -12,8 +12,10 @@ Non-obvious:
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from aiokafka_lite.errors import (
@@ -43,8 +45,9 @@ _KINDS: Final = {"reject": REJECT, "release": RELEASE}
 _WORDS: Final = {"reject": "rejected", "release": "released"}
 
 _CHUNK: Final = 512
-_APART: Final = 4096
-"""Offsets between two acquired ranges from which they get acquisitions of their own."""
+_APART: Final = 64
+"""Offsets between two acquired ranges from which they get acquisitions of their own. It bounds the
+memory for offsets that were not acquired."""
 
 _UNREADABLE: Final = (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError)
 
@@ -183,6 +186,7 @@ class Decoding:
         items: list[Item],
     ) -> None:
         """Decide about the acquired offsets of a batch that cannot be read."""
+        acquisitions = _between(acquisitions, first, last)
         count = sum(acquisition.hold_gaps(first, last) for acquisition in acquisitions)
         if not count:
             return
@@ -206,6 +210,7 @@ class Decoding:
     def _on_missing(
         self, acquisitions: Sequence[Acquisition], tp: TopicPartition, first: int, last: int
     ) -> None:
+        acquisitions = _between(acquisitions, first, last)
         count = sum(acquisition.hold_gaps(first, last) for acquisition in acquisitions)
         if not count:
             return
@@ -230,6 +235,12 @@ def _clusters(ranges: Sequence[AcquiredRange]) -> list[list[AcquiredRange]]:
         else:
             clusters.append([each])
     return clusters
+
+
+def _between(acquisitions: Sequence[Acquisition], first: int, last: int) -> Sequence[Acquisition]:
+    """Return the acquisitions, which are ascending and disjoint, that have an offset of a range."""
+    start = bisect_left(acquisitions, first, key=attrgetter("last"))
+    return acquisitions[start : bisect_right(acquisitions, last, key=attrgetter("base"))]
 
 
 def _end_of_batch(view: memoryview, offset: int) -> tuple[int, int] | None:

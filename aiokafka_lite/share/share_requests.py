@@ -22,6 +22,8 @@ from aiokafka_lite.share.pending_acknowledgements import Part
 from aiokafka_lite.share.share_session import PartitionId, SessionFetch
 
 __all__ = [
+    "MOST_OF_PARTITION",
+    "MOST_OF_RESPONSE",
     "AcquiredRange",
     "Limits",
     "acknowledge_request",
@@ -30,9 +32,13 @@ __all__ = [
     "leader_hints",
 ]
 
-LARGEST_RANGE: Final = 2**20
-"""Offsets that one response can acquire of one partition. The broker locks at most 4,000 records
-of a partition, but a compacted batch may span more offsets."""
+MOST_OF_PARTITION: Final = 2**20
+"""Offsets that one response can acquire of one partition. A broker locks at most 10,000 records of
+a partition, but it acquires whole batches, of which compaction may have left few records."""
+
+MOST_OF_RESPONSE: Final = 2**24
+"""Offsets that one response can acquire. The state of each takes a byte, so no response can use up
+the memory, however large the offsets in it are."""
 
 RECORD_LIMIT: Final = 1
 RENEWALS_FROM: Final = 2
@@ -147,13 +153,19 @@ class AcquiredRange(NamedTuple):
 
 
 def acquired_ranges(
-    acquired: Iterable[share_fetch.AcquiredRecords],
+    acquired: Iterable[share_fetch.AcquiredRecords], most: int = MOST_OF_PARTITION
 ) -> list[AcquiredRange]:
     """Check the acquired offsets of a partition; the result is ascending and disjoint.
 
+    Args:
+        acquired: As the response has them.
+        most: Offsets that they may have together, at most `MOST_OF_PARTITION`.
+
     Raises:
-        KafkaProtocolError: An offset or a delivery count is impossible.
+        KafkaProtocolError: An offset or a delivery count is impossible, or there are too many
+            offsets.
     """
+    limit = min(most, MOST_OF_PARTITION)
     ranges: list[AcquiredRange] = []
     total = 0
     for first, last, count in sorted(
@@ -168,9 +180,10 @@ def acquired_ranges(
             if first > last:
                 continue
         total += last + 1 - first
-        if total > LARGEST_RANGE:
+        if total > limit:
             raise KafkaProtocolError(
-                f"The broker acquired more than {LARGEST_RANGE} offsets of a partition at once"
+                f"The broker acquired too many offsets at once: {first} to {last} exceed the limit "
+                f"of {MOST_OF_PARTITION} of a partition, or of {MOST_OF_RESPONSE} in a response"
             )
         ranges.append(AcquiredRange(first, last, count))
     return ranges

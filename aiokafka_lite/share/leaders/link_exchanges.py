@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from aiokafka_lite.errors import (
@@ -10,17 +12,15 @@ from aiokafka_lite.errors import (
     KafkaError,
     KafkaProtocolError,
     UnsupportedVersionError,
+    for_code,
 )
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
 )
-from aiokafka_lite.protocol.messages.share_fetch import (
-    PartitionData,
-    ShareFetchRequest,
-    ShareFetchResponse,
-)
+from aiokafka_lite.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
+from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.share.acquired_records import Decoding
 from aiokafka_lite.share.acquisition import Acquisition, AcquisitionOwner
 from aiokafka_lite.share.leaders.link_connection import LinkConnection, version_of
@@ -29,6 +29,8 @@ from aiokafka_lite.share.leaders.link_pace import Pace
 from aiokafka_lite.share.leaders.link_results import LinkResults, Parts
 from aiokafka_lite.share.pending_acknowledgements import PendingAcknowledgements
 from aiokafka_lite.share.share_requests import (
+    MOST_OF_RESPONSE,
+    AcquiredRange,
     Limits,
     acknowledge_request,
     acquired_ranges,
@@ -38,6 +40,8 @@ from aiokafka_lite.share.share_requests import (
 from aiokafka_lite.share.share_session import CLOSING_EPOCH, PartitionId, ShareSession
 
 __all__ = ["LinkExchanges"]
+
+log: Final = logging.getLogger(__name__)
 
 BUSY_WAIT: Final = 0.1
 """Maximum seconds of a long poll while records are held or other leaders wait for their turn."""
@@ -159,6 +163,7 @@ class LinkExchanges:
         results.on_lock_timeout(response.acquisition_lock_timeout_ms)
         now = self._time()
         records = size = 0
+        budget = MOST_OF_RESPONSE  # offsets that the other partitions may have
         troubled = False
         try:
             for topic in response.responses:
@@ -179,7 +184,9 @@ class LinkExchanges:
                         )
                     elif partition.acquired_records:
                         size += len(partition.records)
-                        records += self._acquire(key, partition, sent_at, now)
+                        ranges = acquired_ranges(partition.acquired_records, budget)
+                        budget -= sum(last + 1 - first for first, last, _ in ranges)
+                        records += self._acquire(key, partition.records, ranges, sent_at, now)
         except KafkaProtocolError as error:
             results.on_unanswered(parts, error)
             connection.close(error)
@@ -193,7 +200,12 @@ class LinkExchanges:
         self._owner.on_fetched(self._link, records, size, now - sent_at)
 
     def _acquire(
-        self, key: PartitionId, partition: PartitionData, sent_at: float, now: float
+        self,
+        key: PartitionId,
+        data: Buffer,
+        ranges: Sequence[AcquiredRange],
+        sent_at: float,
+        now: float,
     ) -> int:
         tp = self._results.name_of(key)
         if tp is None:
@@ -201,13 +213,12 @@ class LinkExchanges:
                 f"The broker returned records of topic {key.topic_id} partition {key.partition}, "
                 "which was never fetched"
             )
-        ranges = acquired_ranges(partition.acquired_records)
         lock = self._results.lock
 
         def acquire(first: int, last: int) -> Acquisition:
             return Acquisition(self._link, tp, key, first, last, sent_at + lock, now + lock)
 
-        acquisitions, items = self._decoding.decode(partition.records, tp, ranges, acquire)
+        acquisitions, items = self._decoding.decode(data, tp, ranges, acquire)
         for acquisition in acquisitions:
             inside = [
                 (each.first, each.last)
@@ -252,24 +263,40 @@ class LinkExchanges:
             if renews and isinstance(error, UnsupportedVersionError):
                 for part in parts.values():  # the locks last
                     self._pending.on_renewal_failed(part, error, gone=False)
+            elif closes:
+                self._on_close_failed(parts, error)
             else:
                 self._results.on_unanswered(parts, error, renews=renews)
         except asyncio.CancelledError:
             self._results.fail(parts, self._stopped(), renews=renews)
             raise
         else:
-            self._on_acknowledge_response(response, parts, sent_at, renews=renews)
+            self._on_acknowledge_response(response, parts, sent_at, renews=renews, closes=closes)
         finally:
             self.in_flight = {}
 
     def _on_acknowledge_response(
-        self, response: ShareAcknowledgeResponse, parts: Parts, sent_at: float, *, renews: bool
+        self,
+        response: ShareAcknowledgeResponse,
+        parts: Parts,
+        sent_at: float,
+        *,
+        renews: bool,
+        closes: bool,
     ) -> None:
         results = self._results
-        if response.error_code:
-            results.on_refused(response.error_code, response.error_message, parts, renews=renews)
+        code, message = response.error_code, response.error_message
+        if code and closes:
+            text = message or f"broker {self._node_id} refused to close the session"
+            self._on_close_failed(parts, for_code(code)(text))
             return
-        self._session.on_success()
+        if code:
+            results.on_refused(code, message, parts, renews=renews)
+            return
+        if closes:
+            self._session.reset()
+        else:
+            self._session.on_success()
         self._pace.on_success()
         results.on_lock_timeout(response.acquisition_lock_timeout_ms)
         for topic in response.responses:
@@ -285,6 +312,12 @@ class LinkExchanges:
                     results.on_result(key, part, code, message)
         results.on_omitted(parts, renews=renews)
         self._take_hints(response)
+
+    def _on_close_failed(self, parts: Parts, error: KafkaError) -> None:
+        """A session could not be closed: the broker ends it with the connection."""
+        log.debug("%s: broker %d: %r", self._options.log_name, self._node_id, error)
+        self._session.reset()
+        self._results.fail(parts, error, renews=False)
 
     # both
 
