@@ -48,7 +48,9 @@ def _translation(change: Callable[[int], int]) -> bytes:
 _TAKEN: Final = _translation(lambda state: state | IN_FLIGHT if state <= REJECT else state)
 _RENEWAL_TAKEN: Final = _translation(lambda state: RENEWING if state == RENEW else state)
 _HELD_AGAIN: Final = _translation(lambda state: HELD if state == RENEWING else state)
+_RENEWALS_LOST: Final = _translation(lambda state: LOST if state == RENEWING else state)
 _GONE: Final = _translation(lambda state: LOST if state <= RENEWING else state)
+_ENDED: Final = bytes((DONE, LOST, ABSENT))
 _GAPS_HELD: Final = _translation(lambda state: HELD if state == GAP else state)
 _WORDS: Final = {ACCEPT: "accepted", RELEASE: "released", REJECT: "rejected"}
 
@@ -108,6 +110,7 @@ class Acquisition:
     """
 
     __slots__ = (
+        "_open",
         "_outcome",
         "_owner",
         "_renewal",
@@ -140,6 +143,7 @@ class Acquisition:
         self.partition_id = partition_id
         self.base = first
         self.states = bytearray([ABSENT]) * (last + 1 - first)
+        self._open = 0  # offsets that wait for a decision or a result
         self.deadline = deadline
         self.latest = latest
         self.lost: InvalidRecordStateError | None = None
@@ -151,6 +155,7 @@ class Acquisition:
         """The broker acquired these offsets; each is a gap until `hold`."""
         start, stop = first - self.base, last + 1 - self.base
         self.states[start:stop] = bytes(stop - start)
+        self._open += stop - start
 
     def hold(self, offset: int) -> bool:
         """There is a record at an offset. Returns True if the offset was acquired."""
@@ -308,14 +313,6 @@ class Acquisition:
         """True if terminal marks or gaps are to be sent."""
         return self._outcome is not None or GAP in self.states
 
-    @property
-    def awaited(self) -> bool:
-        """True if a task awaits a mark that is not taken."""
-        outcome, renewal = self._outcome, self._renewal
-        return (outcome is not None and outcome.awaited) or (
-            renewal is not None and renewal.awaited
-        )
-
     def _runs(self, kind: re.Pattern[bytes], outcome: Outcome | None) -> list[Run]:
         base = self.base
         return [
@@ -338,7 +335,7 @@ class Acquisition:
             run.outcome.fail(run.first, run.last, error, run.marks)
 
     def _end(self, run: Run, state: int) -> None:
-        self.states[run.first - self.base : run.last + 1 - self.base] = bytes([state]) * len(run)
+        self._change(run.first - self.base, run.last + 1 - self.base, bytes([state]) * len(run))
 
     def on_renewed(self, run: Run, deadline: float, latest: float) -> None:
         """The broker restarted the time of these locks."""
@@ -355,9 +352,9 @@ class Acquisition:
         Args:
             gone: True if the locks are gone, too.
         """
-        for index in range(run.first - self.base, run.last + 1 - self.base):
-            if self.states[index] == RENEWING:
-                self.states[index] = LOST if gone else HELD
+        start, stop = run.first - self.base, run.last + 1 - self.base
+        became = _RENEWALS_LOST if gone else _HELD_AGAIN
+        self._change(start, stop, self.states[start:stop].translate(became))
         if run.outcome is not None:
             run.outcome.fail(run.first, run.last, error, len(run))
 
@@ -384,7 +381,7 @@ class Acquisition:
             if outcome is not None:
                 offset = self.base + index
                 outcome.fail(offset, offset, error, 1)
-        self.states[start:stop] = self.states[start:stop].translate(_GONE)
+        self._change(start, stop, self.states[start:stop].translate(_GONE))
         if self._outcome is not None and self._outcome.done:
             self._outcome = None
         if self._renewal is not None and self._renewal.done:
@@ -405,7 +402,13 @@ class Acquisition:
     @property
     def open(self) -> bool:
         """True while an offset waits for a decision or a result."""
-        return bool(self.states.translate(None, b"\x20\x21\x22"))
+        return self._open > 0
+
+    def _change(self, start: int, stop: int, states: bytes | bytearray) -> None:
+        """Replace the states of some offsets, of which some may have ended by that."""
+        before = self.states[start:stop]
+        self._open -= len(before.translate(None, _ENDED)) - len(states.translate(None, _ENDED))
+        self.states[start:stop] = states
 
     def covers(self, offset: int) -> bool:
         """True if the offset was acquired here, and its lock is not known to be gone."""

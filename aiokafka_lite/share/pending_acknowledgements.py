@@ -10,17 +10,19 @@ Non-obvious:
 - Renewals are taken apart, because a request carries either them or terminal acknowledgements.
 - After `latest`, the broker has certainly ended a lock. Such acknowledgements fail here and are
   not sent: they would only fail the others.
+- An acquisition is forgotten with its last result, so that no question about what is held or marked
+  costs more when more is held.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable
-from math import inf
+from collections.abc import Collection, Container, Iterable
 from typing import Final
 
 from aiokafka_lite.errors import InvalidRecordStateError, KafkaError
 from aiokafka_lite.share.acquisition import Acquisition, Run, expired
+from aiokafka_lite.share.lock_expiries import LockExpiries
 from aiokafka_lite.share.share_session import PartitionId
 from aiokafka_lite.structs import TopicPartition
 
@@ -68,10 +70,14 @@ class PendingAcknowledgements:
     """What one leader acquired for this consumer, and the marks that it does not have yet."""
 
     def __init__(self) -> None:
-        self._acquisitions: dict[PartitionId, list[Acquisition]] = {}
-        self._marked: dict[Acquisition, None] = {}  # in order
+        # All are in order of the acquisition or of the marks; a partition without any is absent.
+        self._open: dict[PartitionId, dict[Acquisition, None]] = {}
+        self._marked: dict[PartitionId, dict[Acquisition, None]] = {}  # with terminal marks or gaps
+        self._renewing: dict[PartitionId, dict[Acquisition, None]] = {}  # with renewals to be sent
         self._again: dict[PartitionId, deque[Part]] = {}  # to be sent before new marks
         self._renew_again: dict[PartitionId, deque[Part]] = {}  # likewise
+        self._newest: dict[PartitionId, int] = {}  # the largest offset, while there are any
+        self._expiries = LockExpiries()
 
     # inputs
 
@@ -82,67 +88,79 @@ class PendingAcknowledgements:
             ranges: The acquired (first, last) offsets. Earlier locks of the same offsets have
                 ended.
         """
-        mine = self._acquisitions.setdefault(acquisition.partition_id, [])
+        key = acquisition.partition_id
+        newest = self._newest.get(key, -1)
         for first, last in ranges:
-            for earlier in mine:
-                if earlier.base <= last and first <= earlier.last:
-                    earlier.lose(first, last, expired(acquisition.topic_partition))
-        mine.append(acquisition)
+            if first <= newest:
+                self._lose_earlier(key, first, last)
+        self._newest[key] = max(newest, acquisition.last)
+        self._open.setdefault(key, {})[acquisition] = None
+        self._expiries.add(acquisition)
         if acquisition.has_gaps:
-            self._marked[acquisition] = None
+            self._marked.setdefault(key, {})[acquisition] = None
+
+    def _lose_earlier(self, key: PartitionId, first: int, last: int) -> None:
+        earlier = self._open.get(key, {})
+        for each in [each for each in earlier if each.base <= last and first <= each.last]:
+            each.lose(first, last, expired(each.topic_partition))
+            self._forget_if_closed(each)
 
     def on_marked(self, acquisition: Acquisition) -> None:
         """An acquisition has marks to be sent."""
-        self._marked[acquisition] = None
+        key = acquisition.partition_id
+        if acquisition.terminal_waiting:
+            self._marked.setdefault(key, {})[acquisition] = None
+        if acquisition.renewals_waiting:
+            self._renewing.setdefault(key, {})[acquisition] = None
 
     # what it has
 
     @property
     def waiting(self) -> bool:
         """True if something is to be sent."""
-        return bool(self._marked or self._again or self._renew_again)
+        return self.terminal_waiting or self.renewals_waiting
 
     @property
     def renewals_waiting(self) -> bool:
         """True if renewals are to be sent."""
-        return bool(self._renew_again) or any(
-            acquisition.renewals_waiting for acquisition in self._marked
-        )
+        renewing = self._renewing
+        while renewing and not self._renew_again:
+            key, acquisitions = next(iter(renewing.items()))
+            first = next(iter(acquisitions))
+            if first.renewals_waiting:
+                return True
+            del acquisitions[first]  # terminal marks have replaced its renewals
+            if not acquisitions:
+                del renewing[key]
+        return bool(self._renew_again)
 
     @property
     def terminal_waiting(self) -> bool:
         """True if terminal marks or gaps are to be sent."""
-        return bool(self._again) or any(each.terminal_waiting for each in self._marked)
+        return bool(self._again or self._marked)
 
     def waits_for_other_than(self, wanted: Container[PartitionId]) -> bool:
         """True if terminal marks of other partitions are to be sent."""
-        return any(key not in wanted for key in self._again) or any(
-            each.partition_id not in wanted and each.terminal_waiting for each in self._marked
-        )
-
-    @property
-    def awaited(self) -> bool:
-        """True if a task awaits an acknowledgement that is to be sent."""
-        return any(acquisition.awaited for acquisition in self._marked) or any(
-            run.outcome is not None and run.outcome.awaited
-            for queues in (self._again, self._renew_again)
-            for parts in queues.values()
-            for part in parts
-            for run in part.runs
-        )
+        return any(key not in wanted for kinds in (self._again, self._marked) for key in kinds)
 
     @property
     def holds(self) -> bool:
         """True if a record waits for its decision or for the result of one."""
-        return any(each.open for some in self._acquisitions.values() for each in some)
+        return bool(self._open)
+
+    @property
+    def partitions(self) -> Collection[PartitionId]:
+        """The partitions with such records."""
+        return self._open.keys()
 
     def find(self, topic_partition: TopicPartition, offset: int) -> Acquisition | None:
         """Return the acquisition that an offset is locked by, or None."""
-        for acquisitions in self._acquisitions.values():
-            if acquisitions[0].topic_partition == topic_partition:
-                for acquisition in reversed(acquisitions):
-                    if acquisition.covers(offset):
-                        return acquisition
+        for acquisitions in self._open.values():
+            for acquisition in reversed(acquisitions):
+                if acquisition.topic_partition != topic_partition:
+                    break
+                if acquisition.covers(offset):
+                    return acquisition
         return None
 
     # sending
@@ -166,17 +184,15 @@ class PendingAcknowledgements:
             if not queue:
                 del self._again[key]
         held_back = {*self._again, *parts}
-        for acquisition in list(self._marked):
-            key = acquisition.partition_id
-            if key in held_back or (only is not None and key not in only):
+        for key in [key for key in self._marked if only is None or key in only]:
+            if key in held_back:
                 continue
-            if not acquisition.renewals_waiting:
-                del self._marked[acquisition]
-            runs = self._alive(Part(acquisition.take()), now).runs
-            if runs:
-                parts.setdefault(key, Part([])).runs.extend(runs)
+            for acquisition in self._marked.pop(key):
+                runs = self._alive(Part(acquisition.take()), now).runs
+                if runs:
+                    parts.setdefault(key, Part([])).runs.extend(runs)
         for part in parts.values():
-            _order(part)
+            self._order(part)
         return parts
 
     def take_renewals(self, now: float) -> dict[PartitionId, Part]:
@@ -191,14 +207,11 @@ class PendingAcknowledgements:
             if not queue:
                 del self._renew_again[key]
         held_back = {*self._renew_again, *parts}
-        for acquisition in list(self._marked):
-            if not acquisition.renewals_waiting or acquisition.partition_id in held_back:
-                continue
-            if not acquisition.terminal_waiting:
-                del self._marked[acquisition]
-            runs = self._renewable(Part(acquisition.take_renewals()), now).runs
-            if runs:
-                parts.setdefault(acquisition.partition_id, Part([])).runs.extend(runs)
+        for key in [key for key in self._renewing if key not in held_back]:
+            for acquisition in self._renewing.pop(key):
+                runs = self._renewable(Part(acquisition.take_renewals()), now).runs
+                if runs:
+                    parts.setdefault(key, Part([])).runs.extend(runs)
         for part in parts.values():
             part.runs.sort(key=lambda run: run.first)
         return parts
@@ -209,7 +222,7 @@ class PendingAcknowledgements:
         for run in part.runs:
             if now > run.acquisition.latest:
                 error = expired(run.acquisition.topic_partition)
-                run.acquisition.on_renewal_failed(run, error, gone=True)
+                self._on_renewal_failed(run, error, gone=True)
             else:
                 alive.append(run)
         return Part(alive, part.attempts)
@@ -219,7 +232,7 @@ class PendingAcknowledgements:
         alive = []
         for run in part.runs:
             if now > run.acquisition.latest:
-                run.acquisition.on_failed(run, expired(run.acquisition.topic_partition))
+                self._on_failed(run, expired(run.acquisition.topic_partition))
             else:
                 alive.append(run)
         return Part(alive, part.attempts)
@@ -230,6 +243,7 @@ class PendingAcknowledgements:
         """The broker has the terminal acknowledgements of a part."""
         for run in part.runs:
             run.acquisition.on_acknowledged(run)
+            self._forget_if_closed(run.acquisition)
 
     def on_rejected(self, key: PartitionId, part: Part, error: KafkaError) -> None:
         """The broker rejected the terminal acknowledgements of a part, and applied none of them.
@@ -244,7 +258,7 @@ class PendingAcknowledgements:
     def on_failed(self, part: Part, error: BaseException) -> None:
         """The terminal acknowledgements of a part failed for good."""
         for run in part.runs:
-            run.acquisition.on_failed(run, error)
+            self._on_failed(run, error)
 
     def put_back(self, key: PartitionId, part: Part) -> None:
         """The broker applied nothing of a part: send it again."""
@@ -275,11 +289,34 @@ class PendingAcknowledgements:
             gone: True if the locks are gone, too.
         """
         for run in part.runs:
-            run.acquisition.on_renewal_failed(run, error, gone=gone)
+            self._on_renewal_failed(run, error, gone=gone)
 
     def put_renewals_back(self, key: PartitionId, part: Part) -> None:
         """The broker applied nothing of a part of renewals: send it again."""
         self._renew_again.setdefault(key, deque()).appendleft(part)
+
+    def _on_failed(self, run: Run, error: BaseException) -> None:
+        run.acquisition.on_failed(run, error)
+        self._forget_if_closed(run.acquisition)
+
+    def _on_renewal_failed(self, run: Run, error: BaseException, *, gone: bool) -> None:
+        run.acquisition.on_renewal_failed(run, error, gone=gone)
+        self._forget_if_closed(run.acquisition)
+
+    def _order(self, part: Part) -> None:
+        """Sort the runs; of two with a common offset, only the newer lock can exist."""
+        ages = {id(run): age for age, run in enumerate(part.runs)}
+        ordered: list[Run] = []
+        for run in sorted(part.runs, key=lambda run: run.first):
+            if ordered and run.first <= ordered[-1].last:
+                older = min(run, ordered[-1], key=lambda each: ages[id(each)])
+                self._on_failed(older, expired(older.acquisition.topic_partition))
+                if older is run:
+                    continue
+                ordered[-1] = run
+            else:
+                ordered.append(run)
+        part.runs = ordered
 
     # the end of locks
 
@@ -290,46 +327,52 @@ class PendingAcknowledgements:
             The number of records that were undecided.
         """
         undecided = 0
-        for key in list(self._acquisitions) if partition is None else [partition]:
+        everywhere = {*self._open, *self._marked, *self._renewing}
+        for key in everywhere if partition is None else [partition]:
             for part in self._again.pop(key, ()):
                 self.on_failed(part, error)
             for part in self._renew_again.pop(key, ()):
                 self.on_renewal_failed(part, error, gone=True)
-            for acquisition in self._acquisitions.pop(key, ()):
+            for acquisition in self._open.pop(key, ()):
                 undecided += acquisition.lose(acquisition.base, acquisition.last, error)
-                self._marked.pop(acquisition, None)
+                self._expiries.discard(acquisition)
+            for kinds in (self._marked, self._renewing, self._newest):
+                kinds.pop(key, None)
         return undecided
 
     def expire(self, now: float) -> dict[TopicPartition, int]:
-        """Give up the locks that have certainly ended, and forget what is settled.
+        """Give up the locks that have certainly ended.
 
         Returns:
             Undecided records by partition.
         """
         undecided: dict[TopicPartition, int] = {}
-        for key, acquisitions in list(self._acquisitions.items()):
-            kept = []
-            tp = acquisitions[0].topic_partition
-            for acquisition in acquisitions:
-                if now > acquisition.latest:
-                    lost = acquisition.lose(acquisition.base, acquisition.last, expired(tp))
-                    if lost:
-                        undecided[tp] = undecided.get(tp, 0) + lost
-                if acquisition.open:
-                    kept.append(acquisition)
-                else:
-                    self._marked.pop(acquisition, None)
-            if kept:
-                self._acquisitions[key] = kept
-            else:
-                del self._acquisitions[key]
+        for acquisition in self._expiries.take(now):
+            tp = acquisition.topic_partition
+            lost = acquisition.lose(acquisition.base, acquisition.last, expired(tp))
+            if lost:
+                undecided[tp] = undecided.get(tp, 0) + lost
+            self._forget_if_closed(acquisition)
         return undecided
 
     def next_expiry(self) -> float:
         """Loop time when the next lock has certainly ended; infinite without any."""
-        return min(
-            (each.latest for some in self._acquisitions.values() for each in some), default=inf
-        )
+        return self._expiries.next()
+
+    def _forget_if_closed(self, acquisition: Acquisition) -> None:
+        """Forget an acquisition without an offset that waits for a decision or a result."""
+        if acquisition.open:
+            return
+        key = acquisition.partition_id
+        for kinds in (self._open, self._marked, self._renewing):
+            of_partition = kinds.get(key)
+            if of_partition is not None and acquisition in of_partition:
+                del of_partition[acquisition]
+                if not of_partition:
+                    del kinds[key]
+        if key not in self._open:
+            self._newest.pop(key, None)
+        self._expiries.discard(acquisition)
 
 
 def _may_split(part: Part) -> bool:
@@ -338,19 +381,3 @@ def _may_split(part: Part) -> bool:
         return False
     part.attempts[0] -= 2
     return True
-
-
-def _order(part: Part) -> None:
-    """Sort the runs; of two with a common offset, only the newer lock can exist."""
-    ages = {id(run): age for age, run in enumerate(part.runs)}
-    ordered: list[Run] = []
-    for run in sorted(part.runs, key=lambda run: run.first):
-        if ordered and run.first <= ordered[-1].last:
-            older = min(run, ordered[-1], key=lambda each: ages[id(each)])
-            older.acquisition.on_failed(older, expired(older.acquisition.topic_partition))
-            if older is run:
-                continue
-            ordered[-1] = run
-        else:
-            ordered.append(run)
-    part.runs = ordered

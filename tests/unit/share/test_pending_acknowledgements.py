@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from types import FrameType
 from uuid import UUID
 
 import pytest
@@ -295,7 +297,7 @@ def test_an_awaiting_task_that_is_cancelled_affects_no_other() -> None:
 
         first, second = asyncio.create_task(wait(one)), asyncio.create_task(wait(two))
         await asyncio.sleep(0)
-        assert leader.pending.awaited
+        assert one._outcome.awaited
         first.cancel()
         await asyncio.sleep(0)
         leader.exchange()
@@ -304,3 +306,96 @@ def test_an_awaiting_task_that_is_cancelled_affects_no_other() -> None:
         assert await one is None
 
     asyncio.run(run())
+
+
+def steps(call) -> int:
+    """The lines of Python that a call executes."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object):
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    previous = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(previous)
+    return count
+
+
+def costs_with(held: int) -> list[int]:
+    """The steps of a question, of an acknowledgement, and of an acquisition."""
+    leader = Leader()
+    for number in range(held):
+        leader.acquire(2 * number, 2 * number + 1, deadline=100.0 + number)
+    pending = leader.pending
+    last = leader.acquire(2 * held, 2 * held, deadline=100.0 + held)
+
+    def ask() -> None:
+        assert pending.holds
+        assert not pending.waiting
+        assert not pending.renewals_waiting
+        assert not pending.terminal_waiting
+        assert not pending.waits_for_other_than(())
+        assert pending.next_expiry() == 101.0
+        assert pending.expire(50.0) == {}
+
+    def acknowledge() -> None:
+        last.mark(2 * held, ACCEPT)
+        [(_, part)] = pending.take(0.0).items()
+        pending.on_acknowledged(part)
+
+    def acquire() -> None:
+        leader.acquire(2 * held + 1, 2 * held + 1)
+
+    costs = [steps(ask), steps(acknowledge), steps(acquire)]
+    assert not last.open
+    leader.loop.close()
+    return costs
+
+
+def test_an_exchange_costs_the_same_however_many_acquisitions_are_held() -> None:
+    assert costs_with(1) == costs_with(1000)
+
+
+def test_settled_acquisitions_are_forgotten_before_their_locks_end(leader) -> None:
+    for number in range(2000):
+        acquisition = leader.acquire(number, number)
+        if number:
+            acquisition.mark(number, ACCEPT)
+            leader.drain()
+    assert len(leader.pending._expiries) < 100
+    assert leader.pending.holds
+    assert leader.pending.find(TP, 1999) is None
+    assert leader.pending.find(TP, 0) is not None
+    assert leader.pending.next_expiry() == 101.0
+    assert leader.pending.expire(102.0) == {TP: 1}
+    assert not leader.pending.holds
+    assert leader.pending.next_expiry() == float("inf")
+
+
+def test_a_renewal_moves_the_expiry(leader) -> None:
+    acquisition = leader.acquire(0, 1)
+    leader.acquire(2, 2, deadline=150.0)
+    acquisition.renew(0)
+    [(_, part)] = leader.pending.take_renewals(0.0).items()
+    leader.pending.on_renewed(part, 200.0, 201.0)
+    assert leader.pending.next_expiry() == 151.0
+    assert leader.pending.expire(160.0) == {TP: 1}
+    assert leader.pending.next_expiry() == 201.0
+    assert leader.pending.expire(202.0) == {TP: 2}
+
+
+def test_a_mark_that_replaces_a_renewal_leaves_no_renewal_waiting(leader) -> None:
+    acquisition = leader.acquire(0, 1)
+    acquisition.renew(0)
+    assert leader.pending.renewals_waiting
+    acquisition.mark(0, ACCEPT)
+    assert not leader.pending.renewals_waiting
+    assert leader.pending.terminal_waiting
+    acquisition.renew(1)
+    assert leader.pending.renewals_waiting
+    assert leader.pending.terminal_waiting
