@@ -9,7 +9,6 @@ Non-obvious:
 
 - Records are acquired only while a read waits, and never more than the waiting reads can take:
   what is buffered and what fetches in flight may still acquire counts against it.
-- A leader link outlives the assignment of its partitions: their records may still be acknowledged.
 - `stop` first ends reads, then closes each share session (which sends the last acknowledgements and
   releases what is undecided), then leaves the group; all within one deadline.
 """

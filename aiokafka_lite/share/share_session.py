@@ -60,6 +60,11 @@ class ShareSession:
         """The epoch of the next request."""
         return self._epoch
 
+    @property
+    def partitions(self) -> frozenset[PartitionId]:
+        """The partitions that a response may contain."""
+        return self._has if self._sent is None else self._has | self._sent
+
     def next_fetch(self, wanted: Collection[PartitionId] | None = None) -> SessionFetch:
         """Return the session's part of the next fetch.
 

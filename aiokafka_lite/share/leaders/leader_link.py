@@ -5,6 +5,8 @@ those or renewals. Both number the session's epoch, so a second request must not
 
 One task for each leader. Non-obvious:
 
+- A link outlives the assignment of its partitions, because their records may still be acknowledged.
+  With the last of their results it closes the session, and ends.
 - A session belongs to the connection that opened it. When the connection is lost, the broker
   releases what this member had acquired, so every lock counts as lost then.
 - A fetch is sent only while a read wants records, and only for as many as `LinkOwner.claim` grants:
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Final
 
@@ -42,6 +44,9 @@ __all__ = ["LeaderLink"]
 
 log: Final = logging.getLogger(__name__)
 
+CLOSE_WITHIN: Final = 5.0
+"""Seconds for closing the session of a leader that has no partition of this consumer any more."""
+
 
 class LeaderLink:
     """The share session with one leader.
@@ -54,6 +59,8 @@ class LeaderLink:
         decoding: How to decode records.
         backoff: Pauses after failures.
         loop: The event loop.
+        on_idle: Called when the session is closed because the link has no partition and no lock.
+            The task ends then: a partition that comes back needs a new link.
 
     Attributes:
         claimed: Records that the fetch in flight may acquire.
@@ -69,6 +76,7 @@ class LeaderLink:
         decoding: Decoding,
         backoff: Backoff,
         loop: asyncio.AbstractEventLoop,
+        on_idle: Callable[[LeaderLink], None],
     ) -> None:
         self.node_id = node_id
         self.loop = loop
@@ -76,6 +84,7 @@ class LeaderLink:
         self.pending = PendingAcknowledgements()
         self.claimed = 0
         self.fetched_at = 0.0
+        self._on_idle = on_idle
         self._owner = owner
         self._options = options
         self._pace = Pace(backoff)
@@ -103,7 +112,7 @@ class LeaderLink:
 
     def set_wanted(self, wanted: Mapping[PartitionId, TopicPartition]) -> None:
         """Fetch from these partitions from now on."""
-        self._results.add_names(wanted)
+        self._results.set_names(wanted, {*self.session.partitions, *self.pending.partitions})
         keys = frozenset(wanted)
         if keys != self.session.wanted:
             self.session.wanted = keys
@@ -122,6 +131,11 @@ class LeaderLink:
             and not self._closing
             and self.loop.time() >= self._pace.resume_at
         )
+
+    @property
+    def _idle(self) -> bool:
+        """True if it has no partition, and no lock."""
+        return not (self.session.wanted or self.pending.holds)
 
     async def flush(self) -> None:
         """Send every mark, and wait until all have a result."""
@@ -154,13 +168,20 @@ class LeaderLink:
     # the task
 
     async def run(self) -> None:
-        """Exchange requests until `close`."""
+        """Exchange requests until `stop`, or until the leader has no partition of this consumer."""
         pace = self._pace
         while not self._closing:
             self._wake.clear()
             now = self.loop.time()
             self._expire(now)
             if now >= pace.resume_at and await self._exchange(now):
+                continue
+            if self._idle:
+                if not self.session.open:
+                    self._on_idle(self)
+                    return
+                timeout = min(CLOSE_WITHIN, self._options.request_timeout)
+                await self._exchanges.acknowledge({}, renews=False, timeout=timeout, closes=True)
                 continue
             until = min(
                 pace.resume_at if now < pace.resume_at else pace.due,

@@ -82,8 +82,14 @@ class LeaderLinks:
             self._decoding,
             options.retry_backoff,
             self._loop,
+            self._on_idle,
         )
         self._link_tasks[node_id] = self._tasks.spawn(link.run(), f"share session {node_id}")
+
+    def _on_idle(self, link: LeaderLink) -> None:
+        """A leader no longer has a partition of this consumer, and its session is closed."""
+        del self._links[link.node_id]
+        del self._link_tasks[link.node_id]
 
     def wake(self) -> None:
         """Let every link look for its next request."""

@@ -4,7 +4,7 @@ partitions, refused requests, lost connections."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -90,9 +90,11 @@ class LinkResults:
 
     # names
 
-    def add_names(self, names: Mapping[PartitionId, TopicPartition]) -> None:
-        """Remember the names of partitions."""
-        self._names.update(names)
+    def set_names(
+        self, names: Mapping[PartitionId, TopicPartition], keep: Container[PartitionId]
+    ) -> None:
+        """Remember the names of partitions, and forget all others but those of `keep`."""
+        self._names = {key: tp for key, tp in self._names.items() if key in keep} | dict(names)
 
     def name_of(self, key: PartitionId) -> TopicPartition | None:
         """The name of a partition of this link."""

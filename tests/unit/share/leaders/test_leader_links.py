@@ -1,0 +1,117 @@
+"""Links of leaders that no longer have a partition of the consumer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+from aiokafka_lite.errors import UnknownError
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.share.share_session import PartitionId
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing import FakeCluster
+
+PATIENCE = 60.0
+
+
+async def until(condition: Callable[[], object]) -> None:
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
+def fill(cluster: FakeCluster, count: int) -> None:
+    for value in range(count):
+        cluster.produce("jobs", b"%d" % value, partition=value % 2)
+
+
+def closings(cluster: FakeCluster) -> list[object]:
+    """Count the requests that close a session from now on."""
+    seen: list[object] = []
+
+    def closes(request: object) -> bool:
+        if request.share_session_epoch == -1:  # type: ignore[attr-defined]
+            seen.append(request)
+        return False
+
+    cluster.control(ApiKey.SHARE_ACKNOWLEDGE, times=None, error=UnknownError, when=closes)
+    return seen
+
+
+async def test_a_link_without_partitions_closes_its_session_and_ends(cluster, make) -> None:
+    fill(cluster, 10)
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        links = consumer._core._leaders._links
+        seen: set[bytes] = set()
+        while len(seen) < 10:
+            for record in await consumer.getmany(timeout_ms=1000):
+                seen.add(record.value)
+                await record.accept()
+        assert links.keys() == {0, 1}
+        closed = closings(cluster)
+        cluster.move_leader("jobs", 1, 0)
+        await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + PATIENCE)
+        await until(lambda: links.keys() == {0})
+        assert len(closed) == 1
+        cluster.move_leader("jobs", 1, 1)
+        cluster.produce("jobs", b"10", partition=1)
+        record = await consumer.getone()
+        assert record.value == b"10"
+        assert await record.accept() is None
+        assert links.keys() == {0, 1}
+
+
+async def test_held_records_are_acknowledged_before_the_link_ends(cluster, make) -> None:
+    fill(cluster, 2)
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        links = consumer._core._leaders._links
+        held = [await consumer.getone() for _ in range(2)]
+        closed = closings(cluster)
+        consumer.unsubscribe()
+        await until(lambda: not any(link.session.wanted for link in links.values()))
+        assert links.keys() == {0, 1}
+        assert closed == []
+        for record in held:
+            assert await record.accept() is None
+        await until(lambda: not links)
+        assert len(closed) == 2
+        consumer.subscribe(["jobs"])
+        cluster.produce("jobs", b"new", partition=1)
+        record = await consumer.getone()
+        assert record.value == b"new"
+        record.accept()
+
+
+async def test_a_session_that_cannot_be_closed_fails_no_read(cluster, make) -> None:
+    fill(cluster, 1)
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        links = consumer._core._leaders._links
+        await (await consumer.getone()).accept()
+        fault = cluster.control(ApiKey.SHARE_ACKNOWLEDGE, error=UnknownError)
+        consumer.unsubscribe()
+        await fault.struck()
+        await until(lambda: not links)
+        consumer.subscribe(["jobs"])
+        cluster.produce("jobs", b"new", partition=0)
+        assert (await consumer.getone()).value == b"new"
+
+
+async def test_a_link_forgets_the_names_of_partitions_that_it_no_longer_needs(
+    cluster, make
+) -> None:
+    fill(cluster, 2)
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        links = consumer._core._leaders._links
+        held = [await consumer.getone() for _ in range(2)]
+        link = links[0]
+        [(real, tp)] = link._results._names.items()
+        for number in range(100):
+            link.set_wanted({PartitionId(UUID(int=number), 0): TopicPartition(f"t{number}", 0)})
+        assert len(link._results._names) <= 3  # it may have been sent one of them
+        assert link._results.name_of(real) == tp  # its record is held
+        link.set_wanted({real: tp})
+        for record in held:
+            assert await record.accept() is None
+        await until(lambda: link.session.partitions == {real})
+        link.set_wanted({real: tp})
+        assert link._results._names == {real: tp}
