@@ -152,6 +152,8 @@ class LinkResults:
             self._pace.pause(self._time())
         else:
             self._pending.on_renewal_rejected(key, part, error)
+        if self._pending.waiting:
+            self._pace.send_now(self._time())
 
     def on_omitted(self, parts: Parts, *, renews: bool = False) -> None:
         """The response lacks the results of some partitions: their locks count as lost."""
