@@ -1986,6 +1986,7 @@ class AIOKafkaAdminClient:
         group_ids: Iterable[str],
         *,
         include_authorized_operations: bool = False,
+        include_topology_description: bool = False,
         timeout_ms: float | None = None,
     ) -> Results[str, StreamsGroupDescription]:
         """Describe groups of Kafka Streams' own protocol (Kafka 4.2). Not in aiokafka.
@@ -1993,6 +1994,8 @@ class AIOKafkaAdminClient:
         Args:
             group_ids: The groups.
             include_authorized_operations: Also what the client may do with the groups.
+            include_topology_description: Also how the nodes of the topology are connected
+                (KIP-1331, Kafka 4.4), which brokers know if they have a plugin that stores it.
             timeout_ms: Deadline of the call; None or 0: the client's default.
 
         Returns:
@@ -2000,12 +2003,13 @@ class AIOKafkaAdminClient:
 
         Raises:
             TypeError, ValueError: An argument is invalid; nothing was sent.
-            UnsupportedVersionError: The brokers have no streams groups.
+            UnsupportedVersionError: The brokers have no streams groups, or no descriptions of
+                topologies.
             KafkaTimeoutError: No coordinator answered in time.
 
         Cancellation: safe.
 
-        Source: StreamsGroupDescribeRequest.json, KIP-1071.
+        Source: StreamsGroupDescribeRequest.json, KIP-1071, KIP-1331.
         """
         self._check_home()
         return await _streams_groups.describe_streams_groups(
@@ -2013,6 +2017,7 @@ class AIOKafkaAdminClient:
             group_ids,
             timeout_ms,
             include_authorized_operations=include_authorized_operations,
+            include_topology_description=include_topology_description,
         )
 
     async def delete_streams_groups(

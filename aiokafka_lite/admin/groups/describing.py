@@ -49,9 +49,9 @@ class Question(Generic[ResponseT, G, V]):
         groups: Returns the groups of a response.
         convert: Returns the description of a group by the coordinator with this node id. Raises
             the KafkaError that the group gets in place of a description.
-        latest: Newest version that `convert` understands; None: any.
+        oldest: Oldest version that can express the question.
         operations_from: The version that returns authorized operations (KIP-430).
-        feature: What needs the API, for the error of an older broker.
+        feature: What needs the API or the oldest version, for the error of an older broker.
         dead_if_unknown: True if brokers (before 4.1) describe a group that they do not have as
             dead, without an error.
     """
@@ -60,7 +60,7 @@ class Question(Generic[ResponseT, G, V]):
     build: Callable[[list[str], bool], RequestOf[ResponseT]]
     groups: Callable[[ResponseT], Iterable[G]]
     convert: Callable[[G, int], V]
-    latest: int | None = None
+    oldest: int = 0
     operations_from: int = 0
     feature: str | None = None
     dead_if_unknown: bool = False
@@ -93,9 +93,8 @@ class Question(Generic[ResponseT, G, V]):
             self.request_class,
             lambda version, group_ids: self.build(group_ids, wanted),
             read,
-            self.operations_from if limited else 0,
-            self.latest,
-            "Describing the authorized operations of a group" if limited else self.feature,
+            oldest=max(self.oldest, self.operations_from if limited else 0),
+            feature="Describing the authorized operations of a group" if limited else self.feature,
         )
 
     def _is_unknown(self, group: G) -> bool:

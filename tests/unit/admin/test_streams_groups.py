@@ -8,8 +8,10 @@ import pytest
 from aiokafka_lite.admin import (
     AclOperation,
     AIOKafkaAdminClient,
+    StreamsNodeType,
     StreamsTasks,
     StreamsTopic,
+    TopologyDescriptionStatus,
 )
 from aiokafka_lite.errors import (
     GroupIdNotFound,
@@ -99,6 +101,105 @@ async def test_streams_groups_are_described(
     assert (results.value("bare").topology, results.value("bare").members) == (None, ())
 
 
+def with_topology(request: Any) -> messages.StreamsGroupDescribeResponse:
+    """A description of two nodes and a global store."""
+    node = messages.TopologyDescriptionNode
+    response = described(request)
+    for group in response.groups:
+        source = node("source", 1, ["orders"], successors=["sink"])
+        sink = node("sink", 3, sink_topic="out")
+        store = messages.TopologyDescriptionGlobalStore(
+            node("prices", 1, ["prices"], successors=["fill"]), node("fill", 2, stores=["store"])
+        )
+        group.assignor_name = "sticky"
+        group.topology_description_status = 3
+        group.topology_description = messages.TopologyDescription(
+            [messages.TopologyDescriptionSubtopology("0", [source, sink])], [store]
+        )
+    return response
+
+
+async def test_the_topology_of_streams_groups_is_described(
+    brokers: FakeCluster, admin: AIOKafkaAdminClient
+) -> None:
+    brokers.control(ApiKey.STREAMS_GROUP_DESCRIBE, respond_with=with_topology)
+    results = await admin.describe_streams_groups(["g"], include_topology_description=True)
+    found = results.value("g")
+    assert found.assignor == "sticky"
+    assert found.topology_description_status is TopologyDescriptionStatus.AVAILABLE
+    assert found.topology_description is not None
+    source, sink = found.topology_description.subtopologies["0"]
+    assert (source.type, source.source_topics) == (StreamsNodeType.SOURCE, {"orders"})
+    assert (source.successors, source.predecessors) == ({"sink"}, set())
+    assert (sink.type, sink.sink_topic) == (StreamsNodeType.SINK, "out")
+    assert (sink.successors, sink.predecessors) == (set(), {"source"})
+    [(prices, fill)] = found.topology_description.global_stores
+    assert (prices.name, fill.stores, fill.predecessors) == ("prices", {"store"}, {"prices"})
+
+    brokers.control(ApiKey.STREAMS_GROUP_DESCRIBE, respond_with=described)
+    found = (await admin.describe_streams_groups(["g"])).value("g")
+    assert found.topology_description_status is TopologyDescriptionStatus.NOT_REQUESTED
+    assert (found.topology_description, found.assignor) == (None, None)
+    asked: list[Any] = [
+        seen.body for seen in brokers.requests if seen.api_key == ApiKey.STREAMS_GROUP_DESCRIBE
+    ]
+    assert [body.include_topology_description for body in asked] == [True, False]
+
+
+def unknown_node(group: Any) -> None:
+    group.topology_description.subtopologies[0].nodes[0].node_type = 4
+
+
+def unknown_status(group: Any) -> None:
+    group.topology_description_status = 9
+
+
+def status_without_description(group: Any) -> None:
+    group.topology_description = None
+
+
+def description_without_status(group: Any) -> None:
+    group.topology_description_status = 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (unknown_node, "group 'g': node 'source' of its topology has an unknown type: 4"),
+        (unknown_status, "group 'g': unknown status .*: 9"),
+        (status_without_description, "AVAILABLE, with no description"),
+        (description_without_status, "NOT_STORED, with a description"),
+    ],
+)
+async def test_an_impossible_description_of_a_topology_fails_its_group(
+    brokers: FakeCluster, admin: AIOKafkaAdminClient, spoil: Any, problem: str
+) -> None:
+    def respond(request: Any) -> Any:
+        response = with_topology(request)
+        spoil(response.groups[0])
+        return response
+
+    for group in ("g", "h"):
+        brokers.move_coordinator(group, 1)
+    brokers.control(ApiKey.STREAMS_GROUP_DESCRIBE, respond_with=respond)
+    results = await admin.describe_streams_groups(["g", "h"], include_topology_description=True)
+    assert list(results.valid()) == ["h"]
+    with pytest.raises(KafkaProtocolError, match=problem):
+        results.value("g")
+
+
+async def test_descriptions_of_topologies_need_a_newer_broker() -> None:
+    offered = {ApiKey.STREAMS_GROUP_DESCRIBE: (0, 0)}
+    async with (
+        FakeCluster(1, api_versions=offered) as old,
+        AIOKafkaAdminClient(bootstrap_servers=old.bootstrap_servers) as admin,
+    ):
+        with pytest.raises(
+            UnsupportedVersionError, match=r"topology of streams groups requires Kafka 4\.4"
+        ):
+            await admin.describe_streams_groups(["g"], include_topology_description=True)
+
+
 async def test_the_error_of_a_streams_group_leaves_the_others(
     brokers: FakeCluster, admin: AIOKafkaAdminClient
 ) -> None:
@@ -160,6 +261,7 @@ async def test_bad_arguments_send_nothing(brokers: FakeCluster, admin: AIOKafkaA
     calls: list[Any] = [
         lambda: admin.describe_streams_groups("g"),
         lambda: admin.describe_streams_groups(["g"], include_authorized_operations=1),  # type: ignore[arg-type]
+        lambda: admin.describe_streams_groups(["g"], include_topology_description=1),  # type: ignore[arg-type]
         lambda: admin.list_streams_group_offsets("g"),
         lambda: admin.alter_streams_group_offsets("g", {"orders": 1}),  # type: ignore[dict-item]
         lambda: admin.delete_streams_group_offsets("g", ["orders"]),  # type: ignore[list-item]
