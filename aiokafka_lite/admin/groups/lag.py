@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from aiokafka_lite._arguments import as_partitions, wire_string
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
@@ -15,6 +16,8 @@ from aiokafka_lite.group.offsets.store import OffsetStore
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["PartitionLag", "lag"]
+
+_Offsets: TypeAlias = Results[TopicPartition, OffsetInfo]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ async def lag(
     committed = await store.fetch(wanted, require_stable=True, deadline=deadline)
     of = list(dict.fromkeys(committed if wanted is None else wanted))
 
-    async def ends(spec: OffsetSpec) -> Results[TopicPartition, OffsetInfo]:
+    async def ends(spec: OffsetSpec) -> _Offsets:
         return await list_offsets(
             dispatcher,
             dict.fromkeys(of, spec),
@@ -61,7 +64,7 @@ async def lag(
             isolation_level=isolation_level,
         )
 
-    first, last = await asyncio.gather(ends(OffsetSpec.EARLIEST), ends(OffsetSpec.LATEST))
+    first, last = await _both(ends(OffsetSpec.EARLIEST), ends(OffsetSpec.LATEST))
     found: dict[TopicPartition, PartitionLag | KafkaError] = {}
     for tp in of:
         start, end = first[tp], last[tp]
@@ -74,3 +77,13 @@ async def lag(
             offset = None if known is None else known.offset
             found[tp] = PartitionLag(offset, start.offset or 0, end.offset or 0)
     return Results(found)
+
+
+async def _both(one: Awaitable[_Offsets], two: Awaitable[_Offsets]) -> tuple[_Offsets, _Offsets]:
+    """Await both, also if one fails: nothing goes on after the call."""
+    first, last = await asyncio.gather(one, two, return_exceptions=True)
+    if isinstance(first, BaseException):
+        raise first
+    if isinstance(last, BaseException):
+        raise last
+    return first, last
