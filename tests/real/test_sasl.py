@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import itertools
 import json
 import ssl
 import time
@@ -15,6 +16,8 @@ from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import AuthenticationFailedError
 from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.oauth import ClientCredentials
+from tests.oidc_server import Answer, OidcServer, Received, success, unsigned_jwt
 from tools.kafka import KafkaCluster, Security
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
@@ -117,6 +120,37 @@ async def test_round_trip_over_several_sasl_sessions(
 def connections_of(cluster: Cluster) -> list[Connection]:
     brokers = [cluster.broker(node_id) for node_id in cluster.metadata.brokers]
     return [connection for broker in brokers for connection in broker._connections.values()]
+
+
+async def test_tokens_of_an_identity_provider_are_renewed_under_traffic(
+    guarded: KafkaCluster,
+) -> None:
+    """Tokens live 4 s; the provider is unavailable at times."""
+    answers = itertools.cycle([None, (503, {}, b""), None])
+    tokens: list[str] = []
+
+    def answer(_: Received) -> Answer:
+        refused = next(answers)
+        if refused is not None:
+            return refused
+        tokens.append(unsigned_jwt(4))
+        return success(tokens[-1])
+
+    with OidcServer(answer) as server:
+        chosen = arguments(guarded, "OAUTHBEARER", "SASL_PLAINTEXT")
+        chosen["sasl_oauth_token_provider"] = ClientCredentials(server.url, "orders", "secret")
+        consumer = AIOKafkaConsumer(**chosen, auto_offset_reset="latest")
+        async with AIOKafkaProducer(**chosen) as producer, consumer:
+            consumer.assign([TopicPartition("guarded", 0)])
+            await consumer.seek_to_end()
+            until = time.monotonic() + 12
+            number = 0
+            while time.monotonic() < until or len(tokens) < 3:
+                value = b"%d" % number
+                await producer.send_and_wait("guarded", value)
+                assert (await asyncio.wait_for(consumer.getone(), 20)).value == value
+                number += 1
+                await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])

@@ -35,6 +35,7 @@ MODULES: Final = (
     "aiokafka_lite.coordinator.assignors.sticky.sticky_assignor",
     "aiokafka_lite.errors",
     "aiokafka_lite.helpers",
+    "aiokafka_lite.oauth",
     "aiokafka_lite.partitioner",
     "aiokafka_lite.producer",
     "aiokafka_lite.share",

@@ -1,0 +1,259 @@
+"""HTTP requests to token endpoints, in a thread with `urllib`, or by a function of the application.
+
+Source: RFC 6749 sections 4.4 and 5; KIP-768 for what is retried; Okta's error format.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+from aiokafka_lite._threads import lookup_threads
+from aiokafka_lite.errors import (
+    AuthenticationFailedError,
+    KafkaConfigurationError,
+    KafkaConnectionError,
+)
+from aiokafka_lite.oauth.token_source import Token, jwt_times
+
+__all__ = ["Endpoint", "Fetch", "HttpRequest", "HttpResponse", "check_url"]
+
+MAX_BODY: Final = 1024 * 1024
+"""Bytes of a response that are read; a token has a few thousand."""
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 10.0
+_SHOWN: Final = 300  # characters of an error's text
+_OK: Final = (200, 201)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request to a token endpoint. Headers and body may hold secrets and are not shown.
+
+    Attributes:
+        method: "GET" or "POST".
+        url: The endpoint.
+        headers: Names and values.
+        body: None for GET.
+        timeout: Seconds that the request may take.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes | None = field(default=None, repr=False)
+    timeout: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    """The response of a token endpoint. The body may hold a token and is not shown.
+
+    Attributes:
+        status: The HTTP status.
+        body: The whole body.
+    """
+
+    status: int
+    body: bytes = field(repr=False)
+
+
+Fetch: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
+"""Sends a request. An OSError or TimeoutError that it raises is retried."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect would send the credentials to another server."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def check_url(name: str, url: object, *, internal: bool = False) -> str:
+    """Check the URL of a token endpoint.
+
+    Args:
+        internal: True for a cloud's metadata service, which has no TLS.
+
+    Raises:
+        TypeError: Not a str.
+        KafkaConfigurationError: Not an http(s) URL; or not https, and not on this machine.
+    """
+    if not isinstance(url, str):
+        raise TypeError(f"`{name}` should be a str, not {url!r}")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise KafkaConfigurationError(f"`{name}` should be an https:// URL, not {url!r}")
+    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if parts.scheme == "http" and not (internal or local):
+        raise KafkaConfigurationError(
+            f"`{name}` should be an https:// URL: {url!r} would send credentials in the clear"
+        )
+    return url
+
+
+class Endpoint:
+    """A token endpoint.
+
+    Args:
+        fetch: Sends the requests; None: `urllib` in a thread, which honors the environment's
+            proxies.
+        ssl_context: TLS configuration of `urllib`; None: the system's certificate authorities.
+        timeout: Seconds for all attempts together.
+        proxied: False to ignore the environment's proxies.
+    """
+
+    def __init__(
+        self,
+        fetch: Fetch | None,
+        ssl_context: ssl.SSLContext | None,
+        timeout: float,
+        *,
+        proxied: bool = True,
+    ) -> None:
+        if timeout <= 0:
+            raise KafkaConfigurationError(f"`timeout` should be positive, not {timeout!r}")
+        self._fetch = self._with_urllib if fetch is None else fetch
+        self._ssl_context = ssl_context
+        self._timeout = timeout
+        self._proxied = proxied
+
+    async def request(self, request: HttpRequest, secrets: Iterable[str] = ()) -> dict[str, Any]:
+        """Return the JSON object of a successful response; retry what may succeed later.
+
+        Args:
+            secrets: Texts that are removed from error messages, in case the server repeats them.
+
+        Raises:
+            AuthenticationFailedError: The server refused the request for good, or its certificate
+                is not trusted.
+            KafkaConnectionError: No attempt succeeded within the timeout.
+        """
+        deadline = time.monotonic() + self._timeout
+        pause = FIRST_PAUSE
+        while True:
+            left = max(deadline - time.monotonic(), 0.001)
+            attempt = HttpRequest(
+                request.method, request.url, request.headers, request.body, min(left, 10.0)
+            )
+            try:
+                response = await asyncio.wait_for(self._fetch(attempt), left)
+            except (OSError, TimeoutError, http.client.HTTPException) as error:
+                reason = getattr(error, "reason", None) or error
+                if isinstance(reason, ssl.SSLCertVerificationError):
+                    raise AuthenticationFailedError(
+                        f"the certificate of the token endpoint {request.url} is not trusted: "
+                        f"{reason.verify_message}; pass `ssl_context` for a private authority"
+                    ) from error
+                shown = str(reason) or type(reason).__name__
+                problem = "no answer" if isinstance(reason, TimeoutError) else shown
+                problem = _plain(problem, secrets)
+            else:
+                if response.status in _OK:
+                    return _object(request.url, response.body)
+                problem = _plain(f"{response.status} {_error_text(response.body)}", secrets)
+                if _is_final(response.status):
+                    raise AuthenticationFailedError(
+                        f"the token endpoint {request.url} refused the request: {problem}"
+                    )
+            if time.monotonic() + pause >= deadline:
+                raise KafkaConnectionError(
+                    f"the token endpoint {request.url} returned no token within "
+                    f"{self._timeout:g} s; last attempt: {problem}"
+                )
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def token(self, request: HttpRequest, secrets: Iterable[str] = ()) -> Token:
+        """Return the token of a successful response.
+
+        Raises:
+            AuthenticationFailedError, KafkaConnectionError: As `request`; or the response has no
+                token.
+        """
+        return token_of(request.url, await self.request(request, secrets))
+
+    async def _with_urllib(self, request: HttpRequest) -> HttpResponse:
+        loop = asyncio.get_running_loop()
+        return await lookup_threads.run(loop, self._open, request)
+
+    def _open(self, request: HttpRequest) -> HttpResponse:
+        handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
+        if self._ssl_context is not None:
+            handlers.append(urllib.request.HTTPSHandler(context=self._ssl_context))
+        if not self._proxied:
+            handlers.append(urllib.request.ProxyHandler({}))
+        opener = urllib.request.build_opener(*handlers)
+        made = urllib.request.Request(
+            request.url, request.body, dict(request.headers), method=request.method
+        )
+        try:
+            with opener.open(made, timeout=request.timeout) as response:
+                return HttpResponse(response.status, response.read(MAX_BODY))
+        except urllib.error.HTTPError as error:
+            with error:
+                return HttpResponse(error.code, error.read(MAX_BODY))
+
+
+def token_of(url: str, answer: Mapping[str, Any]) -> Token:
+    """Return the token of a decoded response.
+
+    Raises:
+        AuthenticationFailedError: It has none.
+    """
+    value = answer.get("access_token") or answer.get("id_token")
+    if not isinstance(value, str):
+        raise AuthenticationFailedError(
+            f"the token endpoint {url} returned neither `access_token` nor `id_token`"
+        )
+    issued, expires = jwt_times(value)
+    if expires is None:
+        try:
+            expires = time.time() + float(answer["expires_in"])
+        except (KeyError, TypeError, ValueError):
+            expires = time.time()  # unknown: fetched anew for each authentication
+    return Token(value, expires, issued)
+
+
+def _is_final(status: int) -> bool:
+    return (300 <= status <= 415 and status != 408) or status in (501, 505)
+
+
+def _object(url: str, body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise AuthenticationFailedError(f"the token endpoint {url} did not return a JSON object")
+    return found
+
+
+def _error_text(body: bytes) -> str:
+    """Return what an error response says, in OAuth's format or Okta's; "" for any other."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(found, dict):
+        return ""
+    names = ("error", "error_description", "errorCode", "errorSummary")
+    return ": ".join(found[name] for name in names if isinstance(found.get(name), str))
+
+
+def _plain(text: str, secrets: Iterable[str]) -> str:
+    """Return a text without secrets and control characters, of bounded length."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "***")
+    shown = "".join(each if each.isprintable() else " " for each in text)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."

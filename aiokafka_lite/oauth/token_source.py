@@ -1,0 +1,163 @@
+"""Keeps a token, and renews it before it expires: the base class of all providers here.
+
+Non-obvious:
+- There is no background task, which would need an owner: the first authentication in the refresh
+  window renews the token. That is in time, because brokers and clients keep the old session until
+  the new one is there.
+- Concurrent calls in one event loop share a renewal. It is cancelled with its last caller.
+- If a renewal fails while the token is still valid, the token stays in use, and the next attempt
+  is made ten seconds later.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import base64
+import binascii
+import json
+import logging
+import math
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.oauth.refresh_window import RETRY_SECONDS, refresh_at
+
+__all__ = ["Token", "TokenSource", "jwt_times"]
+
+logger = logging.getLogger(__name__)
+
+PATIENCE = 5.0
+"""Seconds that a caller waits for a renewal while the old token is still valid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bearer token.
+
+    Attributes:
+        value: The token; not shown.
+        expires_at: Seconds since the epoch; infinite if unknown.
+        issued_at: Likewise; by default the time at which the token was received.
+    """
+
+    value: str = field(repr=False)
+    expires_at: float = math.inf
+    issued_at: float | None = None
+
+
+@dataclass(slots=True)
+class _Renewal:
+    loop: asyncio.AbstractEventLoop
+    task: asyncio.Task[str]
+    waiters: int = 0
+
+
+class TokenSource(AbstractTokenProvider):
+    """A provider that keeps its token. Subclasses implement `fetch`. Not in aiokafka.
+
+    Args:
+        extensions: Sent to the broker with each token (KIP-342), such as Confluent Cloud's
+            `logicalCluster` and `identityPoolId`.
+    """
+
+    def __init__(self, *, extensions: Mapping[str, str] | None = None) -> None:
+        self._extensions = dict(extensions or {})
+        self._token: Token | None = None
+        self._refresh_at = 0.0
+        self._renewal: _Renewal | None = None
+
+    @abc.abstractmethod
+    async def fetch(self) -> Token:
+        """Return a new token.
+
+        Raises:
+            AuthenticationFailedError: The credentials are wrong: a retry cannot help.
+            KafkaConnectionError: The attempt failed and may be repeated.
+        """
+
+    async def token(self) -> str:
+        """Return a token that has not expired: the kept one, or a new one.
+
+        Raises:
+            AuthenticationFailedError, KafkaConnectionError: As `fetch`, if no kept token is valid.
+
+        Cancellation: ends the fetch unless another caller waits for it.
+        """
+        now, kept = time.time(), self._token
+        if kept is None or now >= kept.expires_at:
+            return await self._renewed()
+        if now < self._refresh_at:
+            return kept.value
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._renewed()
+        except (KafkaError, TimeoutError) as error:
+            self._refresh_at = now + RETRY_SECONDS
+            logger.warning(
+                "%r keeps its token, which is valid for another %.0f s, because the renewal "
+                "failed: %s",
+                self,
+                kept.expires_at - now,
+                error if isinstance(error, KafkaError) else "timed out",
+            )
+            return kept.value
+
+    def extensions(self) -> Mapping[str, str]:
+        """Return the extensions given to the constructor."""
+        return self._extensions
+
+    async def _renewed(self) -> str:
+        loop = asyncio.get_running_loop()
+        renewal = self._renewal
+        if renewal is None or renewal.loop is not loop or renewal.task.done():
+            renewal = _Renewal(loop, loop.create_task(self._renew(), name="aiokafka_lite token"))
+            self._renewal = renewal
+        renewal.waiters += 1
+        try:
+            return await asyncio.shield(renewal.task)
+        finally:
+            renewal.waiters -= 1
+            if not renewal.waiters and not renewal.task.done():
+                renewal.task.cancel()
+                if self._renewal is renewal:
+                    self._renewal = None  # the next caller begins anew
+
+    async def _renew(self) -> str:
+        token = await self.fetch()
+        now = time.time()
+        issued = now if token.issued_at is None else min(token.issued_at, now)
+        self._token = token
+        self._refresh_at = refresh_at(issued, token.expires_at, now, random.random())
+        return token.value
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+def jwt_times(token: str) -> tuple[float | None, float | None]:
+    """Return when a JWT was issued and expires (`iat`, `exp`), without verifying it.
+
+    Returns:
+        Seconds since the epoch; None for a claim that is missing, and for a token that is no JWT.
+    """
+    parts = token.split(".")
+    if len(parts) != 3:
+        return None, None
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except (binascii.Error, ValueError, RecursionError):
+        return None, None
+    if not isinstance(claims, dict):
+        return None, None
+    return _seconds(claims.get("iat")), _seconds(claims.get("exp"))
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < 1e11 else None

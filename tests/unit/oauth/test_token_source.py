@@ -1,0 +1,166 @@
+"""The kept token: renewals are shared, come in time, and fail softly."""
+
+import asyncio
+import base64
+import json
+import logging
+import time
+from typing import Any
+
+import pytest
+
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
+from aiokafka_lite.oauth import Token, TokenSource, token_source
+from aiokafka_lite.oauth.token_source import jwt_times
+
+
+class Source(TokenSource):
+    """Counts its fetches; `outcomes` are tokens' lifetimes in seconds, or errors."""
+
+    def __init__(self, *outcomes: float | Exception, **options: Any) -> None:
+        super().__init__(**options)
+        self.outcomes = list(outcomes)
+        self.fetched = 0
+        self.gate: asyncio.Event | None = None
+
+    async def fetch(self) -> Token:
+        self.fetched += 1
+        if self.gate is not None:
+            await self.gate.wait()
+        outcome = self.outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return Token(f"token {self.fetched}", time.time() + outcome)
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Moves the wall clock."""
+    moved = [0.0]
+    now = time.time
+
+    def move(seconds: float) -> None:
+        moved[0] += seconds
+
+    monkeypatch.setattr(time, "time", lambda: now() + moved[0])
+    return move
+
+
+async def test_token_is_fetched_once_and_renewed_in_its_window(later: Any) -> None:
+    source = Source(1000, 1000)
+    assert [await source.token() for _ in range(3)] == ["token 1"] * 3
+    later(690)
+    assert await source.token() == "token 1"
+    later(15)  # within 300 s of its end
+    assert await source.token() == "token 2"
+    assert source.fetched == 2
+
+
+async def test_concurrent_calls_share_a_fetch() -> None:
+    source = Source(1000)
+    source.gate = asyncio.Event()
+    calls = [asyncio.create_task(source.token()) for _ in range(10)]
+    await asyncio.sleep(0)
+    source.gate.set()
+    assert await asyncio.gather(*calls) == ["token 1"] * 10
+    assert source.fetched == 1
+
+
+async def test_cancelled_call_does_not_cancel_the_fetch_of_another() -> None:
+    source = Source(1000)
+    source.gate = asyncio.Event()
+    first, second = (asyncio.create_task(source.token()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first])
+    source.gate.set()
+    assert await second == "token 1"
+
+
+async def test_last_cancelled_call_cancels_the_fetch_and_the_next_begins_anew() -> None:
+    source = Source(1000)
+    source.gate = asyncio.Event()
+    before = asyncio.all_tasks()
+    call = asyncio.create_task(source.token())
+    while not source.fetched:
+        await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait([call])
+    source.gate.set()
+    assert await source.token() == "token 2"
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == before
+
+
+async def test_valid_token_stays_in_use_if_its_renewal_fails(
+    later: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = Source(1000, KafkaConnectionError("down"), KafkaConnectionError("down"), 1000)
+    await source.token()
+    later(800)
+    with caplog.at_level(logging.WARNING):
+        assert [await source.token() for _ in range(3)] == ["token 1"] * 3
+    assert source.fetched == 2  # the next attempt is made ten seconds later
+    assert "keeps its token, which is valid for another" in caplog.text
+    later(11)
+    assert await source.token() == "token 1"
+    later(11)
+    assert await source.token() == "token 4"
+
+
+async def test_slow_renewal_does_not_hold_up_a_caller_with_a_valid_token(
+    later: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_source, "PATIENCE", 0.01)
+    source = Source(1000)
+    await source.token()
+    later(800)
+    source.gate = asyncio.Event()
+    assert await source.token() == "token 1"
+
+
+@pytest.mark.parametrize("error", [AuthenticationFailedError("no"), KafkaConnectionError("down")])
+async def test_error_is_raised_if_no_token_is_valid(later: Any, error: Exception) -> None:
+    source = Source(1000, error, 1000)
+    await source.token()
+    later(1001)
+    with pytest.raises(type(error)):
+        await source.token()
+    assert await source.token() == "token 3"
+
+
+def test_one_source_serves_clients_in_several_event_loops() -> None:
+    source = Source(1000, 1000)
+    assert asyncio.run(source.token()) == "token 1"
+    assert asyncio.run(source.token()) == "token 1"
+
+
+async def test_extensions_are_returned() -> None:
+    assert Source(extensions={"logicalCluster": "lkc-1"}).extensions() == {
+        "logicalCluster": "lkc-1"
+    }
+
+
+def jwt(claims: object) -> str:
+    return "e30." + base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=") + "."
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        (jwt({"iat": 1, "exp": 2.5}), (1, 2.5)),
+        (jwt({"exp": "2"}), (None, None)),
+        (jwt({"exp": True}), (None, None)),
+        (jwt({"exp": -1}), (None, None)),
+        (jwt({"exp": 1e300}), (None, None)),
+        (jwt([1]), (None, None)),
+        ("opaque", (None, None)),
+        ("a.b.c", (None, None)),
+        ("e30.\N{SNOWMAN}.", (None, None)),
+        ("e30." + base64.urlsafe_b64encode(b"[" * 100_000).decode() + ".", (None, None)),
+        ("e30." + base64.urlsafe_b64encode(b'{"exp":' + b"9" * 5_000 + b"}").decode() + ".",
+         (None, None)),
+    ],
+)  # fmt: skip
+def test_times_of_a_jwt(token: str, expected: tuple[float | None, float | None]) -> None:
+    assert jwt_times(token) == expected
