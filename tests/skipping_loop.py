@@ -1,9 +1,9 @@
-"""An event loop that skips the time in which nothing happens.
+"""An event loop that skips idle time.
 
-Where it would sleep until its next timer, its clock goes on to that timer instead. So a test passes
-through hours of timeouts in moments, and what happens at which second does not depend on how busy
-the machine is. Sockets work as ever, as long as both ends live in this loop; what another thread
-does takes no time here at all.
+Where it would sleep until its next timer, its clock advances to that timer instead. So a test
+passes through hours of timeouts in moments, and what happens at which second does not depend on how
+busy the machine is. Sockets work as usual if both ends are in this loop. The work of another thread
+takes no time here.
 """
 
 import asyncio
@@ -12,30 +12,67 @@ from selectors import SelectorKey
 
 __all__ = ["SkippingLoop"]
 
-_ON_ITS_WAY = 0.0002
-"""Real seconds for which the kernel may have bytes that one end has written and the other end
-cannot read yet."""
+LOOPBACK_DELAY = 0.0002
+"""Real seconds that the kernel may need to deliver what one end of a TCP connection has written."""
+
+_Events = list[tuple[SelectorKey, int]]
 
 
 class _Selector(selectors.DefaultSelector):
-    skipped = 0.0
+    def __init__(self, delay: float) -> None:
+        super().__init__()
+        self.skipped = 0.0
+        self.latency = 0.0
+        self._delay = delay
+        self._due: dict[int, float] = {}  # when a socket's delivery arrives, by descriptor
 
-    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        if timeout is None or timeout <= 0:
-            return super().select(timeout)
-        events = super().select(0) or super().select(_ON_ITS_WAY)
-        if not events:
-            self.skipped += timeout
-        return events
+    def select(self, timeout: float | None = None) -> _Events:
+        arrived = self._arrived(super().select(0))
+        if arrived or (timeout is not None and timeout <= 0):
+            return arrived
+        if self._delay:
+            arrived = self._arrived(super().select(self._delay))
+        if arrived:
+            return arrived
+        waits = [due - self.skipped for due in self._due.values()]
+        if timeout is not None:
+            waits.append(timeout)
+        if waits:
+            self.skipped += min(waits)
+            return []
+        if not self._delay:
+            raise AssertionError("the event loop waits forever: no timer is set")
+        return super().select(None)  # another thread may wake it
+
+    def _arrived(self, events: _Events) -> _Events:
+        """Return the events whose delivery took the latency by now."""
+        if not self.latency and not self._due:
+            return events
+        for key, _ in events:
+            self._due.setdefault(key.fd, self.skipped + self.latency)
+        arrived = [(key, mask) for key, mask in events if self._due[key.fd] <= self.skipped]
+        held = {key.fd for key, _ in events} - {key.fd for key, _ in arrived}
+        self._due = {fd: due for fd, due in self._due.items() if fd in held}
+        return arrived
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):
-    """asyncio's own, with a clock that advances only while the loop would sleep."""
+    """asyncio's own, with a clock that advances only while the loop would sleep.
 
-    def __init__(self) -> None:
-        self._skipping = _Selector()
+    Args:
+        delay: Real seconds to wait for a delivery before time is skipped. With `local_sockets` it
+            is 0: what happens in the loop then depends on nothing outside the process, and a loop
+            that has nothing to wait for fails.
+    """
+
+    def __init__(self, delay: float = LOOPBACK_DELAY) -> None:
+        self._skipping = _Selector(delay)
         super().__init__(self._skipping)
 
     def time(self) -> float:
         """Seconds."""
         return 1000.0 + self._skipping.skipped
+
+    def set_latency(self, seconds: float) -> None:
+        """Let every delivery on a socket take this many seconds of the loop's time."""
+        self._skipping.latency = seconds
