@@ -49,17 +49,21 @@ class Delayed(ABC):
 
     The connection calls `take_if_ready` whenever one of `watched` changes and, after `timeout`,
     `take_now`; until then it answers no other request. It calls `cancel` instead if the
-    connection closes first.
+    connection closes first, unless `outlives_connection`.
 
     Attributes:
         timeout: Maximum wait in seconds; None to wait until `take_if_ready` returns a response.
         watched: The objects whose changes can make it ready.
         ends_connection: True if the connection closes after the response.
+        outlives_connection: True if the request completes although the client has disconnected.
+            As in Kafka, the broker notices that only when it sends the response. It matters only
+            for requests whose completion has an effect.
     """
 
     timeout: float | None
     watched: Sequence[Watchers]
     ends_connection = False
+    outlives_connection = False
 
     @abstractmethod
     def take_if_ready(self) -> Response | None:

@@ -352,9 +352,17 @@ class ClusterState:
         partition = topic.partition(index)
         if node_id in partition.replicas:
             partition.check_epoch(leader_epoch)
+        self.check_leader(node_id, partition)
+        return partition
+
+    def check_leader(self, node_id: int, partition: Partition) -> None:
+        """Check that a broker leads a partition.
+
+        Raises:
+            NotLeaderForPartitionError: It does not.
+        """
         if partition.leader != node_id:
             raise NotLeaderForPartitionError(f"broker {node_id} does not lead {partition}")
-        return partition
 
     def apply_retention(self) -> None:
         """Apply retention to all topics whose cleanup policy includes delete."""

@@ -3,15 +3,35 @@
 from collections.abc import Mapping
 from typing import Final
 
+from aiokafka_lite.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from aiokafka_lite.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
 from aiokafka_lite.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+)
+from aiokafka_lite.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicRequest,
 )
 from aiokafka_lite.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from aiokafka_lite.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from tests.conformance.target import Target
 
 __all__ = [
     "BROKER",
@@ -22,6 +42,9 @@ __all__ = [
     "TOPIC",
     "alter",
     "describe",
+    "in_sync",
+    "move",
+    "placed",
 ]
 
 TOPIC: Final = 2
@@ -60,3 +83,39 @@ def alter(
     """Changes (name, operation, value) of one resource."""
     wanted = [AlterableConfig(key, operation, value) for key, operation, value in changes]
     return IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, wanted)], validate_only)
+
+
+async def placed(target: Target, *replicas: list[int]) -> str:
+    """A topic whose partitions have these replicas, ready for use."""
+    name = target.unique("placed")
+    assignments = [CreatableReplicaAssignment(index, nodes) for index, nodes in enumerate(replicas)]
+    request = CreateTopicsRequest([CreatableTopic(name, -1, -1, assignments)], 20_000)
+    (created,) = (await target.quietly(request, 5)).topics
+    assert not created.error_code
+    await in_sync(target, name, *map(len, replicas))
+    return name
+
+
+async def in_sync(target: Target, name: str, *counts: int, replicas: int | None = None) -> None:
+    """Wait until this many replicas of each partition are in sync."""
+
+    def are(answer: DescribeTopicPartitionsResponse) -> bool:
+        parts = answer.topics[0].partitions
+        return [len(part.isr_nodes) for part in parts] == list(counts) and [
+            len(part.replica_nodes) for part in parts
+        ] == [replicas or count for count in counts]
+
+    await target.until(DescribeTopicPartitionsRequest([TopicRequest(name)]), 0, are)
+
+
+async def move(
+    target: Target, topic: str, index: int, replicas: list[int], *, may_change: bool = True
+) -> None:
+    """Move a partition to other replicas, the leader first; `may_change` allows another count."""
+    wanted = [ReassignableTopic(topic, [ReassignablePartition(index, replicas)])]
+    request = AlterPartitionReassignmentsRequest(5000, may_change, wanted)
+    await target.ask(request, 1)
+    asked = ListPartitionReassignmentsTopics(topic, [index])
+    await target.until(
+        ListPartitionReassignmentsRequest(5000, [asked]), 0, lambda answer: not answer.topics
+    )

@@ -19,7 +19,7 @@ from aiokafka_lite.protocol.messages.share_fetch import ShareFetchRequest
 from aiokafka_lite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.conformance.membership import new_group
 from tests.conformance.requests import NOW, produce
-from tests.conformance.target import Target
+from tests.conformance.target import PATIENCE, Target
 from tests.unit.testing.raw import make_batch
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 GROUP_RESOURCE: Final = 32
+NO_SESSION: Final = 122  # SHARE_SESSION_NOT_FOUND
 
 Range = tuple[int, int, Sequence[int]]
 """First offset, last offset, types."""
@@ -61,10 +62,18 @@ async def configure_group(target: Target, group: str, **configs: object) -> None
 class Sharer:
     """One member with its own connection."""
 
-    def __init__(self, target: Target, group: str, name: str, topics: Iterable[str]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        group: str,
+        name: str,
+        topics: Iterable[str],
+        home: str | None = None,
+    ) -> None:
         self.target = target
         self.group = group
-        self.name = name
+        self.name = name  # the connection to the leader
+        self.home = home or name  # the connection to the group coordinator
         digest = hashlib.md5(f"{group} {name}".encode()).digest()
         self.member_id = base64.urlsafe_b64encode(b"\1" + digest[1:]).rstrip(b"=").decode()
         self.topics = list(topics)
@@ -83,17 +92,21 @@ class Sharer:
 
     async def beat(self, **fields: Any) -> Any:
         """Send a heartbeat, without recording."""
-        answer = await self.target.quietly(self.report(**fields), 1, self.name)
+        answer = await self.target.quietly(self.report(**fields), 1, self.home)
         if not answer.error_code:
             self.epoch = answer.member_epoch
         return answer
 
-    async def join(self) -> None:
-        """Join, and wait for all partitions of its topics."""
+    async def look_up(self) -> None:
+        """Learn the ids of its topics."""
         for topic in self.topics:
             request = MetadataRequest([MetadataRequestTopic(name=topic)], False)
             (found,) = (await self.target.quietly(request, 12, "topics")).topics
             self.ids[topic] = found.topic_id
+
+    async def join(self) -> None:
+        """Join, and wait for all partitions of its topics."""
+        await self.look_up()
 
         def has_all(answer: Any) -> bool:
             if not answer.error_code:
@@ -120,9 +133,17 @@ class Sharer:
         self.session = 0
 
     async def leave(self) -> Any:
-        answer = await self.target.ask(self.report(-1), 1, self.name)
+        answer = await self.target.ask(self.report(-1), 1, self.home)
         self.epoch = 0
         return answer
+
+    async def await_end_of_session(self) -> None:
+        """Wait until the leader has closed its session; name its connection anew."""
+        request = ShareAcknowledgeRequest(self.group, self.member_id, 1000)
+        async with asyncio.timeout(PATIENCE):
+            while (await self.target.quietly(request, 2, "probe")).error_code != NO_SESSION:
+                await self._pause()
+        self.name += "'"
 
     # Records
 

@@ -52,7 +52,7 @@ from aiokafka_lite.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
 )
-from tests.conformance.administering import HARNESS
+from tests.conformance.administering import HARNESS, in_sync, move, placed
 from tests.conformance.conftest import Compare
 from tests.conformance.target import Target
 
@@ -316,29 +316,6 @@ async def test_brokers_and_voters_that_are_not_there(compare: Compare) -> None:
     await compare(scenario)
 
 
-async def placed(target: Target, *replicas: list[int]) -> str:
-    """A topic whose partitions have these replicas, ready for use."""
-    name = target.unique("placed")
-    assignments = [CreatableReplicaAssignment(index, nodes) for index, nodes in enumerate(replicas)]
-    request = CreateTopicsRequest([CreatableTopic(name, -1, -1, assignments)], 20_000)
-    (created,) = (await target.quietly(request, 5)).topics
-    assert not created.error_code
-    await in_sync(target, name, *map(len, replicas))
-    return name
-
-
-async def in_sync(target: Target, name: str, *counts: int, replicas: int | None = None) -> None:
-    """Wait until this many replicas of each partition are in sync."""
-
-    def are(answer: DescribeTopicPartitionsResponse) -> bool:
-        parts = answer.topics[0].partitions
-        return [len(part.isr_nodes) for part in parts] == list(counts) and [
-            len(part.replica_nodes) for part in parts
-        ] == [replicas or count for count in counts]
-
-    await target.until(DescribeTopicPartitionsRequest([TopicRequest(name)]), 0, are)
-
-
 async def test_electing_leaders_after_a_broker_failure(compare3: Compare) -> None:
     async def scenario(target: Target) -> None:
         many = await placed(target, [2, 0, 1], [0, 1, 2])
@@ -365,27 +342,16 @@ async def test_moving_replicas(compare3: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await placed(target, [0, 1], [1, 2])
 
-        async def move(index: int, replicas: list[int], *, may_change: bool = True) -> None:
-            wanted = [ReassignableTopic(topic, [ReassignablePartition(index, replicas)])]
-            request = AlterPartitionReassignmentsRequest(5000, may_change, wanted)
-            await target.ask(request, 1)
-            asked = ListPartitionReassignmentsTopics(topic, [0, 1])
-            await target.until(
-                ListPartitionReassignmentsRequest(5000, [asked]),
-                0,
-                lambda answer: not answer.topics,
-            )
-
-        await move(0, [2, 1, 0])
+        await move(target, topic, 0, [2, 1, 0])
         await in_sync(target, topic, 3, 2)
-        await move(0, [2, 1])
+        await move(target, topic, 0, [2, 1])
         await in_sync(target, topic, 2, 2)
-        await move(1, [1, 2, 0], may_change=False)
-        await move(1, [1])
+        await move(target, topic, 1, [1, 2, 0], may_change=False)
+        await move(target, topic, 1, [1])
         await in_sync(target, topic, 2, 1)
-        await move(1, [0, 2, 1])
+        await move(target, topic, 1, [0, 2, 1])
         await in_sync(target, topic, 2, 3)
-        await move(1, [0, 2])
+        await move(target, topic, 1, [0, 2])
         await in_sync(target, topic, 2, 2)
         request = MetadataRequest([MetadataRequestTopic(name=topic)], False)
         (told,) = (await target.quietly(request, 9)).topics

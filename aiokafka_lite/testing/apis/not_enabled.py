@@ -1,6 +1,8 @@
-"""The APIs of share groups (KIP-932) and streams groups (KIP-1071): offered, but rejected with
-UNSUPPORTED_VERSION, as in a cluster that has not enabled them (`share.version` and
-`streams.version` at level 0).
+"""APIs that are offered, but rejected with UNSUPPORTED_VERSION.
+
+Those of streams groups (KIP-1071), as in a cluster that has not enabled them (`streams.version` at
+level 0); and those by which brokers store the states of share groups (KIP-932), because the
+embedded broker keeps these states itself. No client sends them.
 
 `NOT_ENABLED` lists them; the documentation is generated from it.
 """
@@ -65,4 +67,4 @@ NOT_ENABLED: Final[Mapping[ApiKey, tuple[str, _Refuse | None]]] = {
     ApiKey.STREAMS_GROUP_DESCRIBE: ("streams.version", _each_id),
     ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: ("streams.version", None),
 }
-"""The feature that enables each API, and how to build its error codes (None: top-level)."""
+"""The feature that each API belongs to, and how to build its error codes (None: top-level)."""

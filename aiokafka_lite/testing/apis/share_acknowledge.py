@@ -13,7 +13,6 @@ from aiokafka_lite.protocol.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.serving.acknowledged_partitions import acknowledge
 from aiokafka_lite.testing.serving.share_replies import (
     AcknowledgeResults,
@@ -22,7 +21,6 @@ from aiokafka_lite.testing.serving.share_replies import (
     find_leader,
 )
 from aiokafka_lite.testing.share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionKey
-from aiokafka_lite.testing.share.share_settings import check_share_enabled
 from aiokafka_lite.testing.wording import wording
 
 _LOCK_TIMEOUT_SINCE = 2
@@ -32,9 +30,7 @@ def handle(request: ShareAcknowledgeRequest, context: RequestContext) -> ShareAc
     try:
         if not any(topic.partitions for topic in request.topics):
             context.check()
-        check_share_enabled(context.state.features)
-        context.authorize(Operation.READ, Resource.GROUP, request.group_id or "")
-        key = checked_key(request.group_id, request.member_id)
+        key = checked_key(context, request.group_id, request.member_id)
         _continue_session(request, context, key)
     except BrokerResponseError as error:
         return ShareAcknowledgeResponse(error_code=error.errno, error_message=wording(error))

@@ -6,7 +6,12 @@ v2 adds the acquire mode (KIP-1206) and renewal (KIP-1222).
 from collections.abc import Sequence
 from typing import Final
 
-from aiokafka_lite.errors import BrokerResponseError, InvalidRequestError, UnknownError
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    InvalidRequestError,
+    InvalidShareSessionEpochError,
+    UnknownError,
+)
 from aiokafka_lite.errors import ShareSessionLimitReachedError as LimitReachedError
 from aiokafka_lite.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -18,7 +23,6 @@ from aiokafka_lite.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from aiokafka_lite.testing.context import Delayed, RequestContext
-from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.serving.acknowledged_partitions import acknowledge
 from aiokafka_lite.testing.serving.share_reading import ShareRead, ShareReader
 from aiokafka_lite.testing.serving.share_replies import (
@@ -34,7 +38,6 @@ from aiokafka_lite.testing.share.share_sessions import (
     SessionKey,
     ShareSession,
 )
-from aiokafka_lite.testing.share.share_settings import check_share_enabled
 from aiokafka_lite.testing.watchers import Watchers
 from aiokafka_lite.testing.wording import wording
 
@@ -43,16 +46,16 @@ _MODES: Final = (0, 1)  # batch_optimized, record_limit
 
 def handle(request: ShareFetchRequest, context: RequestContext) -> ShareFetchResponse | Delayed:
     try:
-        check_share_enabled(context.state.features)
-        context.authorize(Operation.READ, Resource.GROUP, request.group_id or "")
-        key = checked_key(request.group_id, request.member_id)
+        key = checked_key(context, request.group_id, request.member_id)
         _check(request)
         session = _session(request, context, key)
     except LimitReachedError as error:
         return _Refused(_refusal(error), request.max_wait_ms)
     except BrokerResponseError as error:
         return _refusal(error)
-    results = acknowledge(context, key, request.topics, may_renew=request.is_renew_ack)
+    results: AcknowledgeResults = {}
+    if _has_acknowledgements(request):
+        results = acknowledge(context, key, request.topics, may_renew=request.is_renew_ack)
     if request.share_acquire_mode not in _MODES:
         return _refusal(UnknownError(f"unknown acquire mode {request.share_acquire_mode}"))
     fetch = _ShareFetch(request, context, session, results)
@@ -61,14 +64,21 @@ def handle(request: ShareFetchRequest, context: RequestContext) -> ShareFetchRes
         share.release(session)
         share.sessions[context.node_id].close(key)
         return fetch.without_records()
-    if request.is_renew_ack or not request.max_records:
+    if request.is_renew_ack:
         return fetch.without_records()
     ready = fetch.take_if_ready()
-    return fetch if ready is None else ready
+    if ready is not None:
+        return ready
+    fetch.on_waiting()
+    return fetch
 
 
 def _refusal(error: BrokerResponseError) -> ShareFetchResponse:
     return ShareFetchResponse(error_code=error.errno, error_message=wording(error))
+
+
+def _has_acknowledgements(request: ShareFetchRequest) -> bool:
+    return any(one.acknowledgement_batches for topic in request.topics for one in topic.partitions)
 
 
 def _check(request: ShareFetchRequest) -> None:
@@ -95,12 +105,15 @@ def _session(request: ShareFetchRequest, context: RequestContext, key: SessionKe
         for topic in request.topics
         for one in topic.partitions
     ]
+    seen = {topic_id for topic_id, _ in named if topic_id in context.state.topics_by_id}
     if request.share_session_epoch == FINAL_EPOCH:
         return sessions.get(key)
     if request.share_session_epoch == INITIAL_EPOCH:
-        if any(one.acknowledgement_batches for topic in request.topics for one in topic.partitions):
+        if _has_acknowledgements(request):
             raise InvalidRequestError("the first request of a session contains acknowledgements")
-        return sessions.open(key, context.session.connection_id, named)
+        session = sessions.open(key, context.session.connection_id, named)
+        session.seen_topics |= seen
+        return session
     session = sessions.resume(key, request.share_session_epoch)
     forgotten = [
         (topic.topic_id, index)
@@ -108,6 +121,7 @@ def _session(request: ShareFetchRequest, context: RequestContext, key: SessionKe
         for index in topic.partitions
     ]
     session.update(named, forgotten)
+    session.seen_topics |= seen
     return session
 
 
@@ -137,6 +151,8 @@ class _ShareFetch(Delayed):
         results: The errors of its acknowledgements.
     """
 
+    outlives_connection = True
+
     def __init__(
         self,
         request: ShareFetchRequest,
@@ -150,12 +166,16 @@ class _ShareFetch(Delayed):
         self._results = results
         self._reader = ShareReader(request, context, session)
         self.timeout = max(0, request.max_wait_ms) / 1000
-        self.watched = self._watch()
+        self.watched = self._reader.watched
 
     def take_if_ready(self) -> ShareFetchResponse | None:
-        if self._request.max_wait_ms <= 0 or self._has_enough():
+        if self._reader.is_idle or self._request.max_wait_ms <= 0 or self._reader.has_enough():
             return self.take_now()
         return None
+
+    def on_waiting(self) -> None:
+        """Handle that the request waits for records."""
+        self._reader.on_waiting()
 
     def take_now(self) -> ShareFetchResponse:
         return self._answer(self._reader.read())
@@ -164,32 +184,6 @@ class _ShareFetch(Delayed):
         """Return the response to a request that acquires nothing."""
         return self._answer({})
 
-    def _watch(self) -> list[Watchers]:
-        watched: list[Watchers] = []
-        for place in self._session.partitions:
-            try:
-                shared = self._reader.find(place)
-            except BrokerResponseError:
-                continue  # `_has_enough` returns the error at once
-            watched += [shared.partition.watchers, shared.watchers]
-        return watched
-
-    def _has_enough(self) -> bool:
-        """Return True if there are enough bytes to acquire, or waiting is useless."""
-        acquirable = []
-        for place in self._reader.places():
-            try:
-                shared = self._reader.find(place)
-            except BrokerResponseError:
-                return True
-            if shared.may_acquire:
-                acquirable.append(shared)
-        if not acquirable:
-            return False
-        share = self._reader.share_of_bytes(len(acquirable))
-        total = sum(self._reader.available_bytes(one, share) for one in acquirable)
-        return total >= self._request.min_bytes
-
     def _answer(self, read: dict[PartitionKey, ShareRead]) -> ShareFetchResponse:
         context, session = self._context, self._session
         response = ShareFetchResponse(error_message=None)
@@ -197,6 +191,11 @@ class _ShareFetch(Delayed):
         response.acquisition_lock_timeout_ms = settings.lock_duration_ms
         leaders: set[int] = set()
         entries = []
+        if self._is_overtaken:
+            # The records stay acquired, although the member does not receive them.
+            overtaken = InvalidShareSessionEpochError("another request overtook this one")
+            response.error_code, response.error_message = overtaken.errno, wording(overtaken)
+            read = {}
         for place, result in read.items():
             if self._is_news(place, result):
                 entries.append((place, self._part(place, result, leaders)))
@@ -211,6 +210,12 @@ class _ShareFetch(Delayed):
             NodeEndpoint(node.node_id, node.host, node.port, node.rack) for node in nodes
         ]
         return response
+
+    @property
+    def _is_overtaken(self) -> bool:
+        """True if the session has counted another request while this one waited."""
+        epoch = self._request.share_session_epoch
+        return epoch not in (INITIAL_EPOCH, FINAL_EPOCH) and not self._session.is_at(epoch)
 
     def _is_news(self, place: PartitionKey, result: ShareRead) -> bool:
         """Return True if a response must contain a partition; the first contains all."""
@@ -229,9 +234,8 @@ class _ShareFetch(Delayed):
         if refused is not None:
             data.acknowledge_error_code = refused.errno
             data.acknowledge_error_message = wording(refused)
-        for error in (result.error, refused):
-            leader = find_leader(self._context, place, error)
-            if leader is not None:
-                data.current_leader = LeaderIdAndEpoch(*leader)
-                leaders.add(leader[0])
+        leader = find_leader(self._context, place, result.error)
+        if leader is not None:
+            data.current_leader = LeaderIdAndEpoch(*leader)
+            leaders.add(leader[0])
         return data

@@ -12,7 +12,7 @@ from aiokafka_lite.testing.apis import NOT_ENABLED
 
 __all__ = ["NOT_OFFERED", "REFUSED"]
 
-_SHARE: Final = "share groups are not enabled (`share.version` 0)"
+_SHARE: Final = "only brokers send it; the embedded broker keeps share states in memory"
 _STREAMS: Final = "streams groups are not enabled (`streams.version` 0)"
 _TOKENS: Final = "no secret key for delegation tokens is configured, which is the default"
 _VOTERS: Final = "the set of controllers is static (`kraft.version` 0)"
@@ -31,7 +31,8 @@ REFUSED: Final[Mapping[ApiKey, str]] = MappingProxyType(
         ApiKey.REMOVE_RAFT_VOTER: _VOTERS,
     }
 )
-"""Offered and always rejected, as by a real broker with default configuration."""
+"""Offered and always rejected, as by a real broker with default configuration: but for the states
+of share groups, which a real broker serves to other brokers."""
 
 NOT_OFFERED: Final[Mapping[ApiKey, str]] = MappingProxyType(
     {

@@ -1,6 +1,6 @@
 """The configurations of groups (KIP-848) and of client metrics (KIP-714).
 
-Those of share and streams groups are stored and returned, but such groups are not supported.
+Those of streams groups are stored and returned, but such groups are not supported.
 Client metrics are never requested, as by a broker without a metrics reporter.
 """
 

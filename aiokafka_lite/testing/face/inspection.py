@@ -130,7 +130,7 @@ class Views(Face):
 
         def look() -> "ShareGroupView":
             self._share_group(group)
-            return share_view_of(self.state.share.partitions_of(group))
+            return share_view_of(self.state.share.records_of(group), self.state.topics_by_id)
 
         return self._in_loop(look)
 

@@ -1,11 +1,12 @@
 """`ShareGroupView`: the records that a share group has in flight."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
 
 from aiokafka_lite.structs import TopicPartition
-from aiokafka_lite.testing.share.in_flight_records import RecordState
-from aiokafka_lite.testing.share.share_partition import SharePartition
+from aiokafka_lite.testing.share.in_flight_records import InFlightRecords, RecordState
+from aiokafka_lite.testing.topics import Topic
 
 if TYPE_CHECKING:
     from aiokafka_lite.structs import ConsumerRecord
@@ -30,12 +31,18 @@ class ShareGroupView(NamedTuple):
     start_offsets: dict[TopicPartition, int]
 
 
-def share_view_of(partitions: Iterable[SharePartition]) -> ShareGroupView:
-    """Return a snapshot of a group's share partitions."""
+def share_view_of(
+    partitions: Iterable[tuple[UUID, int, InFlightRecords]], topics: Mapping[UUID, Topic]
+) -> ShareGroupView:
+    """Return a snapshot of a group's records.
+
+    Args:
+        partitions: Topic id, number and records of each partition.
+        topics: The cluster's topics.
+    """
     view = ShareGroupView({}, {}, {})
-    for shared in partitions:
-        where = TopicPartition(shared.partition.topic.name, shared.partition.index)
-        records = shared.records
+    for topic_id, index, records in partitions:
+        where = TopicPartition(topics[topic_id].name, index)
         view.start_offsets[where] = records.start_offset
         for batch in records:
             for offset in range(max(batch.first, records.start_offset), batch.last + 1):

@@ -11,7 +11,10 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
+from aiokafka_lite.testing.client_session import Session
+from aiokafka_lite.testing.context import Delayed
 from aiokafka_lite.testing.node import Node
+from aiokafka_lite.testing.server.abandoned_wait import AbandonedWait
 from aiokafka_lite.testing.server.client_connection import BrokerConnection, Owner
 from aiokafka_lite.testing.server.request_exchange import Dispatcher
 from aiokafka_lite.testing.server.socket_listener import Listener
@@ -45,6 +48,7 @@ class BrokerServer(Owner):
         self._ssl_context = ssl_context
         self._listener: Listener | None = None
         self._leaving: list[Listener] = []  # closed, but still rejecting connections
+        self._abandoned: set[AbandonedWait] = set()
         self._paused = False
         self._reserved: socket.socket | None = None  # holds the port of a killed broker
         self._all_lost: asyncio.Future[None] | None = None
@@ -69,6 +73,8 @@ class BrokerServer(Owner):
         self._listener = None
         self._paused = False
         self.cut_connections()
+        while self._abandoned:
+            self._abandoned.pop().cancel()
         try:
             self._reserved = self._bind()
         except OSError as error:  # this loop closes sockets later; `start` binds then
@@ -114,6 +120,15 @@ class BrokerServer(Owner):
     def on_failure(self, failure: Exception) -> None:
         logger.error("Broker %d raised an exception", self.node.node_id, exc_info=failure)
         self.failures.append(failure)
+
+    def on_abandoned(self, delayed: Delayed, ends_at: float | None, session: Session) -> None:
+        def on_end(wait: AbandonedWait, failure: Exception | None) -> None:
+            self._abandoned.discard(wait)
+            if failure is not None:
+                self.on_failure(failure)
+            self.dispatcher.on_disconnect(session)
+
+        self._abandoned.add(AbandonedWait(delayed, ends_at, on_end))
 
     def on_connection_made(self, connection: BrokerConnection) -> None:
         self.connections.add(connection)

@@ -61,6 +61,16 @@ class Owner(ABC):
     def on_failure(self, failure: Exception) -> None:
         """Report an exception from the broker or from a test's function that it called."""
 
+    @abstractmethod
+    def on_abandoned(self, delayed: Delayed, ends_at: float | None, session: Session) -> None:
+        """Complete a request whose client has disconnected, then release the connection.
+
+        Args:
+            delayed: The request.
+            ends_at: When it times out, on the event loop's clock; None if it has no timeout.
+            session: The session of the closed connection.
+        """
+
 
 class BrokerConnection(Guest):
     """An accepted connection."""
@@ -356,13 +366,20 @@ class BrokerConnection(Guest):
             self._transport.close()
 
     def _forget(self) -> None:
+        if self._closed:
+            return
         self._closed = True
-        self._held = None
         delayed = self._delayed
+        ends_at = None if self._timer is None else self._timer.when()
+        outlives = delayed is not None and delayed.outlives_connection and self._held is None
+        self._held = None
         self._stop_waiting()
         self._pending.clear()
         self._exchange = None
         try:
+            if delayed is not None and outlives:
+                self._owner.on_abandoned(delayed, ends_at, self._session)
+                return
             if delayed is not None:
                 delayed.cancel()
             self._owner.dispatcher.on_disconnect(self._session)

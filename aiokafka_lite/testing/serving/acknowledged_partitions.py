@@ -10,9 +10,12 @@ from aiokafka_lite.testing.serving.share_replies import (
     AcknowledgeResults,
     RequestedBatch,
     checked_ranges,
-    led_partition,
+    existing_partition,
+    existing_topic,
 )
-from aiokafka_lite.testing.share.share_sessions import SessionKey
+from aiokafka_lite.testing.share.acknowledging import AcknowledgedRange
+from aiokafka_lite.testing.share.share_sessions import PartitionKey, SessionKey
+from aiokafka_lite.testing.topics import Partition
 
 __all__ = ["acknowledge"]
 
@@ -46,31 +49,54 @@ def acknowledge(
         topics: The topics of the request.
         may_renew: True if the request may renew locks (`is_renew_ack`).
     """
+    wanted = {
+        (topic.topic_id, one.partition_index): one for topic in topics for one in topic.partitions
+    }
     results: AcknowledgeResults = {}
-    for topic in topics:
-        for wanted in topic.partitions:
-            if not wanted.acknowledgement_batches:
+    without: list[PartitionKey] = []
+    reached_states = False
+    for place, one in wanted.items():
+        try:
+            partition, ranges = _checked(context, place, one, may_renew=may_renew)
+            if not ranges:
+                without.append(place)
                 continue
-            place = (topic.topic_id, wanted.partition_index)
-            try:
-                _acknowledge(context, key, topic.topic_id, wanted, may_renew=may_renew)
-                results[place] = None
-            except BrokerResponseError as error:
-                results[place] = error
+            reached_states = True
+            _acknowledge(context, key, partition, ranges)
+            results[place] = None
+        except BrokerResponseError as error:
+            results[place] = error
+    # As in Kafka, partitions without acknowledgements get a result only if the request has valid
+    # acknowledgements of another partition.
+    if reached_states:
+        results.update(dict.fromkeys(without))
     return results
+
+
+def _checked(
+    context: RequestContext, place: PartitionKey, wanted: RequestedPartition, *, may_renew: bool
+) -> tuple[Partition, list[AcknowledgedRange]]:
+    """Return a partition and its acknowledgements.
+
+    Raises:
+        BrokerResponseError: The error for the client, real or injected.
+    """
+    existing_topic(context, place[0])
+    ranges = checked_ranges(wanted.acknowledgement_batches, may_renew=may_renew)
+    return existing_partition(context, *place), ranges
 
 
 def _acknowledge(
     context: RequestContext,
     key: SessionKey,
-    topic_id: UUID,
-    wanted: RequestedPartition,
-    *,
-    may_renew: bool,
+    partition: Partition,
+    ranges: Sequence[AcknowledgedRange],
 ) -> None:
-    ranges = checked_ranges(wanted.acknowledgement_batches, may_renew=may_renew)
-    partition = led_partition(context, topic_id, wanted.partition_index)
-    held = context.state.share.known_partition(key.group_id, topic_id, partition.index)
-    if held is None:
-        raise UnknownTopicOrPartitionError(f"group {key.group_id} has acquired none of {partition}")
+    topic_id, index = partition.topic.topic_id, partition.index
+    held = context.state.share.known_partition(key.group_id, topic_id, index)
+    if held is None or partition.leader != context.node_id:
+        raise UnknownTopicOrPartitionError(
+            f"broker {context.node_id} has acquired no records of {partition} for group"
+            f" {key.group_id}"
+        )
     held.acknowledge(key.member_id, ranges)

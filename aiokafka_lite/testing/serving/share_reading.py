@@ -1,20 +1,27 @@
 """Acquires records for one ShareFetch. No I/O.
 
-Source: Kafka's `DelayedShareFetch` and `ShareFetchUtils`.
+Source: Kafka's `SharePartitionManager.fetchMessages`, `DelayedShareFetch` and `ShareFetchUtils`.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from aiokafka_lite.errors import BrokerResponseError
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    UnknownError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka_lite.protocol.messages.share_fetch import ShareFetchRequest
 from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.record.header import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader
 from aiokafka_lite.testing.context import RequestContext
-from aiokafka_lite.testing.serving.share_replies import led_partition
+from aiokafka_lite.testing.serving.share_replies import existing_partition
 from aiokafka_lite.testing.share.acquiring import Acquired
 from aiokafka_lite.testing.share.share_partition import AcquireRequest, SharePartition
 from aiokafka_lite.testing.share.share_sessions import PartitionKey, ShareSession
+from aiokafka_lite.testing.topics import Partition
+from aiokafka_lite.testing.watchers import Watchers
 
 __all__ = ["ShareRead", "ShareReader"]
 
@@ -36,10 +43,17 @@ class ShareRead(NamedTuple):
 class ShareReader:
     """Reads the partitions of one request.
 
+    The partitions are looked up once: if one of them gets another leader while the request waits,
+    the response does not contain it, and the next request gets the error.
+
     Args:
         request: The request.
         context: Its context.
         session: Its session.
+
+    Attributes:
+        is_idle: True if waiting is useless: the request is for no records, or each partition has
+            an error.
     """
 
     def __init__(
@@ -49,10 +63,49 @@ class ShareReader:
         self._context = context
         self._session = session
         self._share = context.state.share
-        settings = self._share.settings_of(session.key.group_id)
-        self._committed = settings.reads_committed
+        self._committed = self._share.settings_of(session.key.group_id).reads_committed
+        self._errors: dict[PartitionKey, BrokerResponseError] = {}
+        self._late_errors: dict[PartitionKey, BrokerResponseError] = {}
+        self._partitions: dict[PartitionKey, SharePartition] = {}
+        self.is_idle = not self._look_up()
 
-    def places(self) -> list[PartitionKey]:
+    def _look_up(self) -> bool:
+        """Find the partitions; return True if there is one to wait for."""
+        found: dict[PartitionKey, Partition] = {}
+        for place in self._places():
+            try:
+                found[place] = existing_partition(self._context, *place)
+            except UnknownTopicIdError as error:
+                self._errors[place] = error
+                if place[0] in self._session.seen_topics:
+                    self._errors[place] = UnknownTopicOrPartitionError(str(error))
+            except BrokerResponseError as error:
+                self._errors[place] = error
+        if not self._request.max_records or not self._request.max_bytes:
+            return False
+        group_id = self._session.key.group_id
+        errors = self._late_errors if group_id else self._errors
+        for place, partition in found.items():
+            try:
+                self._context.state.check_leader(self._context.node_id, partition)
+            except BrokerResponseError as error:
+                self._errors[place] = error
+                continue
+            shared = self._share.partition(group_id, partition)
+            if shared is None:
+                errors[place] = UnknownError(
+                    f"group {group_id} has no state for {partition}: no member has subscribed to"
+                    " the topic"
+                )
+            else:
+                self._partitions[place] = shared
+        return bool(self._late_errors or self._partitions)
+
+    def on_waiting(self) -> None:
+        """Add the errors of states, which a leader reads while a request waits."""
+        self._errors.update(self._late_errors)
+
+    def _places(self) -> list[PartitionKey]:
         """Return the session's partitions; each request begins with another one."""
         places = list(self._session.partitions)
         if not places:
@@ -60,20 +113,38 @@ class ShareReader:
         start = self._request.share_session_epoch % len(places)
         return places[start:] + places[:start]
 
-    def find(self, place: PartitionKey) -> SharePartition:
-        """Return a share partition that this broker leads.
+    @property
+    def watched(self) -> list[Watchers]:
+        """What notifies of records to acquire."""
+        return [
+            watchers
+            for shared in self._partitions.values()
+            for watchers in (shared.partition.watchers, shared.watchers)
+        ]
 
-        Raises:
-            BrokerResponseError: The error for the client.
-        """
-        partition = led_partition(self._context, *place)
-        return self._share.partition(self._session.key.group_id, partition)
+    def _acquirable(self) -> dict[PartitionKey, SharePartition]:
+        return {
+            place: shared
+            for place, shared in self._partitions.items()
+            if shared.is_current and shared.may_acquire
+        }
 
-    def available_bytes(self, shared: SharePartition, share: int) -> int:
+    def has_enough(self) -> bool:
+        """Return True if there are as many bytes to acquire as the request waits for."""
+        acquirable = self._acquirable().values()
+        if not acquirable:
+            return False
+        if any(shared.is_out_of_range for shared in acquirable):
+            return True
+        share = self._share_of_bytes(len(acquirable))
+        total = sum(self._available_bytes(one, share) for one in acquirable)
+        return total >= self._request.min_bytes
+
+    def _available_bytes(self, shared: SharePartition, share: int) -> int:
         """Return how many bytes a partition has to offer, at most its share of the response."""
-        partition = shared.partition
-        offset = max(shared.next_offset, partition.log.start_offset)
-        return min(share, partition.log.available_bytes(offset, self._end(shared)))
+        return min(
+            share, shared.partition.log.available_bytes(shared.next_offset, self._end(shared))
+        )
 
     def read(self) -> dict[PartitionKey, ShareRead]:
         """Acquire records in all partitions, as far as the request allows.
@@ -81,20 +152,12 @@ class ShareReader:
         Returns:
             The result of each partition, without those whose records are all locked.
         """
-        found: dict[PartitionKey, ShareRead] = {}
-        acquirable: list[tuple[PartitionKey, SharePartition]] = []
-        for place in self.places():
-            try:
-                shared = self.find(place)
-            except BrokerResponseError as error:
-                found[place] = ShareRead(error)
-                continue
-            if shared.may_acquire:
-                acquirable.append((place, shared))
+        found = {place: ShareRead(error) for place, error in self._errors.items()}
+        acquirable = {} if self.is_idle else self._acquirable()
         left = self._request.max_records
         bytes_left = self._request.max_bytes
-        share = self.share_of_bytes(len(acquirable))
-        for place, shared in acquirable:
+        share = self._share_of_bytes(len(acquirable))
+        for place, shared in acquirable.items():
             result = self._read(
                 shared,
                 left,
@@ -106,7 +169,7 @@ class ShareReader:
             bytes_left = max(0, bytes_left - len(result.records))
         return found
 
-    def share_of_bytes(self, count: int) -> int:
+    def _share_of_bytes(self, count: int) -> int:
         """Return how many bytes each of several partitions may contribute."""
         return max(1, self._request.max_bytes // count) if count else 0
 
@@ -116,9 +179,11 @@ class ShareReader:
     def _read(
         self, shared: SharePartition, left: int, max_bytes: int, *, nothing_read: bool
     ) -> ShareRead:
-        request, log = self._request, shared.partition.log
-        shared.on_log_start()
-        offset = max(shared.next_offset, log.start_offset)
+        request = self._request
+        if shared.is_out_of_range:
+            shared.on_out_of_range()
+            return ShareRead()  # the next request finds the records
+        offset, log = shared.next_offset, shared.partition.log
         data = log.read(offset, max_bytes, at_least_one=nothing_read, below=self._end(shared))
         headers = list(_whole_batches(data))
         if not headers or left <= 0:

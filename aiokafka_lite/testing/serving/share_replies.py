@@ -1,7 +1,7 @@
 """The parts of share requests and responses that ShareFetch and ShareAcknowledge have in common."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from aiokafka_lite.errors import (
@@ -16,7 +16,8 @@ from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.security.acl_table import Operation, Resource
 from aiokafka_lite.testing.share.acknowledging import AcknowledgedRange, AcknowledgeType
 from aiokafka_lite.testing.share.share_sessions import PartitionKey, SessionKey
-from aiokafka_lite.testing.topics import Partition
+from aiokafka_lite.testing.share.share_settings import check_share_enabled
+from aiokafka_lite.testing.topics import Partition, Topic
 
 __all__ = [
     "AcknowledgeResults",
@@ -24,8 +25,9 @@ __all__ = [
     "by_topic",
     "checked_key",
     "checked_ranges",
+    "existing_partition",
+    "existing_topic",
     "find_leader",
-    "led_partition",
 ]
 
 P = TypeVar("P")
@@ -35,6 +37,8 @@ Leader = tuple[int, int]
 
 AcknowledgeResults = dict[PartitionKey, BrokerResponseError | None]
 """The error of each partition's acknowledgements, or None."""
+
+LONGEST_MEMBER_ID: Final = 36
 
 HINTED = (NotLeaderForPartitionError, FencedLeaderEpochError)
 
@@ -47,14 +51,22 @@ class RequestedBatch(Protocol):
     acknowledge_types: list[int]
 
 
-def checked_key(group_id: str | None, member_id: str | None) -> SessionKey:
+def checked_key(context: RequestContext, group_id: str | None, member_id: str | None) -> SessionKey:
     """Return the session's key.
 
     Raises:
-        InvalidRequestError: The group or the member is missing.
+        InvalidRequestError: The group is missing, or the member id is missing or too long.
+        GroupAuthorizationFailedError: The client must not read with the group.
+        UnsupportedVersionError: The cluster does not enable share groups.
     """
-    if not group_id or not member_id:
-        raise InvalidRequestError("a share request must contain its group id and member id")
+    check_share_enabled(context.state.features)
+    if group_id is None:
+        raise InvalidRequestError("a share request must contain its group id")
+    context.authorize(Operation.READ, Resource.GROUP, group_id)
+    if not member_id or len(member_id) > LONGEST_MEMBER_ID:
+        raise InvalidRequestError(
+            f"a member id must have 1 to {LONGEST_MEMBER_ID} characters, not {member_id!r:.50}"
+        )
     return SessionKey(group_id, member_id)
 
 
@@ -82,18 +94,28 @@ def checked_ranges(
     return ranges
 
 
-def led_partition(context: RequestContext, topic_id: UUID, index: int) -> Partition:
-    """Return a partition that this broker leads.
+def existing_topic(context: RequestContext, topic_id: UUID) -> Topic:
+    """Return the topic with an id.
+
+    Raises:
+        UnknownTopicIdError: There is none.
+    """
+    try:
+        return context.state.topic(None, topic_id)
+    except UnknownTopicOrPartitionError as error:  # the zero id
+        raise UnknownTopicIdError(str(error)) from error
+
+
+def existing_partition(context: RequestContext, topic_id: UUID, index: int) -> Partition:
+    """Return a partition, which another broker may lead.
 
     Raises:
         BrokerResponseError: The error for the client, real or injected.
     """
-    try:
-        topic = context.state.topic(None, topic_id)
-    except UnknownTopicOrPartitionError as error:  # the zero id
-        raise UnknownTopicIdError(str(error)) from error
+    topic = existing_topic(context, topic_id)
     context.authorize(Operation.READ, Resource.TOPIC, topic.name)
-    return context.led_partition(topic, index)
+    context.check(topic.name, index)
+    return topic.partition(index)
 
 
 def find_leader(

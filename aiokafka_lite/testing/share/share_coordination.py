@@ -4,10 +4,9 @@ A share partition belongs to the leader of its partition; it is made on first us
 the leader or the stored state has changed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from aiokafka_lite.errors import UnknownTopicOrPartitionError
 from aiokafka_lite.testing.clock import Clock
 from aiokafka_lite.testing.configs.broker_configs import BrokerConfigs
 from aiokafka_lite.testing.configs.group_configs import GroupConfigs
@@ -16,6 +15,7 @@ from aiokafka_lite.testing.groups.base_group import Group
 from aiokafka_lite.testing.groups.group_registry import Groups
 from aiokafka_lite.testing.share.dead_letters import DeadLetters
 from aiokafka_lite.testing.share.embedded_share_group import ShareGroup
+from aiokafka_lite.testing.share.in_flight_records import InFlightRecords
 from aiokafka_lite.testing.share.kept_states import UNKNOWN_OFFSET, KeptStates, StateKey
 from aiokafka_lite.testing.share.share_partition import SharePartition
 from aiokafka_lite.testing.share.share_sessions import ShareSession, ShareSessionCache
@@ -113,11 +113,11 @@ class ShareCoordination:
 
     # Share partitions
 
-    def partition(self, group_id: str, partition: Partition) -> SharePartition:
+    def partition(self, group_id: str, partition: Partition) -> SharePartition | None:
         """Return a share partition; make it if the partition has a new leader.
 
-        Raises:
-            UnknownTopicOrPartitionError: The group has never read the topic.
+        Returns:
+            None if its state was never initialized, because no member has subscribed to the topic.
         """
         key = (group_id, partition.topic.topic_id, partition.index)
         known = self._partitions.get(key)
@@ -126,9 +126,7 @@ class ShareCoordination:
         self._close(key)
         kept = self.states.get(key)
         if kept is None:
-            raise UnknownTopicOrPartitionError(
-                f"group {group_id} has no state for {partition}: no member has subscribed to it"
-            )
+            return None
         made = SharePartition(
             key,
             partition,
@@ -146,13 +144,21 @@ class ShareCoordination:
         known = self._partitions.get((group_id, topic_id, index))
         return known if known is not None and known.is_current else None
 
-    def partitions_of(self, group_id: str) -> list[SharePartition]:
-        """Return the share partitions of a group that its leaders have made."""
-        return [
-            one
-            for (group, _, _), one in self._partitions.items()
-            if group == group_id and one.is_current
-        ]
+    def records_of(self, group_id: str) -> Iterator[tuple[UUID, int, InFlightRecords]]:
+        """Yield topic id, number and records in flight of the group's partitions.
+
+        They are those of the leader if it has made the share partition, or else the stored ones.
+        """
+        for topic_id, indexes in self.states.of_group(group_id).items():
+            for index in sorted(indexes):
+                known = self.known_partition(group_id, topic_id, index)
+                kept = self.states.get((group_id, topic_id, index))
+                if known is not None:
+                    yield topic_id, index, known.records
+                elif kept is not None and kept.start_offset != UNKNOWN_OFFSET:
+                    records = InFlightRecords(kept.start_offset)
+                    records.restore(kept.batches())
+                    yield topic_id, index, records
 
     # Sessions
 
@@ -164,9 +170,18 @@ class ShareCoordination:
                 held.release(session.key.member_id)
 
     def on_disconnect(self, node_id: int, connection_id: int) -> None:
-        """Close the sessions of a closed connection, and release their members' records."""
-        for session in self.sessions[node_id].take_of_connection(connection_id):
+        """Close the session of a closed connection, and release its member's records.
+
+        As in Kafka, a broker without sessions of a group forgets the group's share partitions, with
+        the acquisitions in them.
+        """
+        session, empty_group = self.sessions[node_id].on_disconnect(connection_id)
+        if session is not None:
             self.release(session)
+        if empty_group is not None:
+            for key, held in list(self._partitions.items()):
+                if key[0] == empty_group and held.partition.leader == node_id:
+                    self._close(key)
 
     def on_node_down(self, node_id: int) -> None:
         """Forget the sessions of a killed broker; locks are lost with their leader."""

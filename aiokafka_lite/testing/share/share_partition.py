@@ -105,7 +105,7 @@ class SharePartition:
 
     @property
     def is_current(self) -> bool:
-        """True until the partition has another leader, or a change cannot be stored.
+        """True until the partition has another leader, a change cannot be stored, or `close`.
 
         As in Kafka, a leader learns only from its next change that an administrator has set or
         deleted the offset.
@@ -127,8 +127,14 @@ class SharePartition:
             return True
         return records.count < self._settings.max_locks
 
-    def on_log_start(self) -> None:
-        """Follow the log's start after a read before it."""
+    @property
+    def is_out_of_range(self) -> bool:
+        """True if the log does not contain the next offset."""
+        log = self.partition.log
+        return not log.start_offset <= self.next_offset <= log.end_offset
+
+    def on_out_of_range(self) -> None:
+        """Follow the log's start after a read outside the log."""
         self.records.on_log_start(self.partition.log.start_offset)
 
     def acquire(
@@ -293,7 +299,8 @@ class SharePartition:
     # Locks
 
     def close(self) -> None:
-        """Cancel the lock timer; this broker no longer leads the partition."""
+        """Cancel the lock timer; this broker no longer leads the partition, or forgot it."""
+        self._is_fenced = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -2,6 +2,9 @@
 
 A session belongs to one member of one group, and to the connection that opened it. Source: Kafka's
 `SharePartitionManager.newContext`, `acknowledgeSessionUpdate` and `ShareSessionCache`.
+
+As in Kafka, a connection remembers only the session that it opened last: if it closes, its other
+sessions stay. It forgets that session, too, if any session that it opened was closed before.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +17,10 @@ from aiokafka_lite.errors import (
     ShareSessionNotFoundError,
 )
 
-__all__ = ["FINAL_EPOCH", "INITIAL_EPOCH", "SessionKey", "ShareSession", "ShareSessionCache"]
+__all__ = [
+    *("FINAL_EPOCH", "INITIAL_EPOCH", "Disconnection", "PartitionKey", "SessionKey"),
+    *("ShareSession", "ShareSessionCache"),
+]
 
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -40,15 +46,17 @@ class ShareSession:
         epoch: The epoch of the next request.
         partitions: The partitions that each fetch reads; True for one that the next response must
             contain.
+        seen_topics: The ids of topics that existed when a request named them.
     """
 
-    __slots__ = ("connection_id", "epoch", "key", "partitions")
+    __slots__ = ("connection_id", "epoch", "key", "partitions", "seen_topics")
 
     def __init__(self, key: SessionKey, connection_id: int) -> None:
         self.key = key
         self.connection_id = connection_id
         self.epoch = INITIAL_EPOCH + 1
         self.partitions: dict[PartitionKey, bool] = {}
+        self.seen_topics: set[UUID] = set()
 
     def update(self, added: Iterable[PartitionKey], forgotten: Iterable[PartitionKey]) -> None:
         """Add and remove partitions."""
@@ -59,7 +67,42 @@ class ShareSession:
 
     def next_epoch(self) -> None:
         """Count a request."""
-        self.epoch = 1 if self.epoch == LARGEST_EPOCH else self.epoch + 1
+        self.epoch = _after(self.epoch)
+
+    def is_at(self, epoch: int) -> bool:
+        """Return True if the session has counted no request since the one with this epoch."""
+        return self.epoch == _after(epoch)
+
+
+def _after(epoch: int) -> int:
+    return 1 if epoch == LARGEST_EPOCH else epoch + 1
+
+
+class Disconnection(NamedTuple):
+    """What a closed connection ends.
+
+    Attributes:
+        session: The session to release; None if the connection remembers none.
+        empty_group: The group that has no session at the broker any more, if any.
+    """
+
+    session: ShareSession | None
+    empty_group: str | None
+
+
+class _Opened:
+    """The session that a connection opened last.
+
+    Attributes:
+        key: Its group and member.
+        is_stale: True if a session that the connection opened was closed since.
+    """
+
+    __slots__ = ("is_stale", "key")
+
+    def __init__(self, key: SessionKey) -> None:
+        self.key = key
+        self.is_stale = False
 
 
 class ShareSessionCache:
@@ -72,6 +115,7 @@ class ShareSessionCache:
     def __init__(self, most: Callable[[], int]) -> None:
         self._most = most
         self._sessions: dict[SessionKey, ShareSession] = {}
+        self._opened: dict[int, _Opened] = {}  # by connection
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -84,11 +128,12 @@ class ShareSessionCache:
         Raises:
             ShareSessionLimitReachedError: The broker has as many sessions as it may.
         """
-        self._sessions.pop(key, None)
+        self.close(key)
         if len(self._sessions) >= self._most():
             raise ShareSessionLimitReachedError("the broker's share session cache is full")
         session = self._sessions[key] = ShareSession(key, connection_id)
         session.partitions = dict.fromkeys(partitions, False)
+        self._opened[connection_id] = _Opened(key)
         return session
 
     def resume(self, key: SessionKey, epoch: int) -> ShareSession:
@@ -119,15 +164,22 @@ class ShareSessionCache:
 
     def close(self, key: SessionKey) -> None:
         """Remove the session of a member, if there is one."""
-        self._sessions.pop(key, None)
+        session = self._sessions.pop(key, None)
+        opened = None if session is None else self._opened.get(session.connection_id)
+        if opened is not None:
+            opened.is_stale = True
 
-    def take_of_connection(self, connection_id: int) -> list[ShareSession]:
-        """Remove and return the sessions that a closed connection had opened."""
-        found = [one for one in self._sessions.values() if one.connection_id == connection_id]
-        for session in found:
-            del self._sessions[session.key]
-        return found
+    def on_disconnect(self, connection_id: int) -> Disconnection:
+        """Remove and return the session that a closed connection remembers."""
+        opened = self._opened.pop(connection_id, None)
+        if opened is None:
+            return Disconnection(None, None)
+        session = None if opened.is_stale else self._sessions.pop(opened.key, None)
+        group_id = opened.key.group_id
+        is_empty = not any(key.group_id == group_id for key in self._sessions)
+        return Disconnection(session, group_id if is_empty else None)
 
     def clear(self) -> None:
         """Remove all sessions, when the broker is killed."""
         self._sessions.clear()
+        self._opened.clear()
