@@ -9,6 +9,7 @@ import random
 import ssl
 import warnings
 from collections.abc import Callable, Collection, Iterable
+from math import inf
 from typing import Self
 
 from aiokafka_lite import _arguments
@@ -242,6 +243,37 @@ class AIOKafkaClient:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def ping(self, timeout: float = 5.0) -> float:
+        """Ask any broker for its metadata, to prove that the cluster answers. Not in aiokafka.
+
+        Args:
+            timeout: Seconds. Until then, a failed attempt is repeated with the next broker.
+
+        Returns:
+            The seconds that the answer took, including the time to connect.
+
+        Raises:
+            KafkaTimeoutError: No broker answered in this time; the cause is the last error.
+            KafkaError: The brokers refuse this client, such as its credentials.
+            TypeError, ValueError: `timeout` is not a valid number.
+            IllegalStateError: The client is not started, or it is closed.
+
+        Cancellation: safe.
+        """
+        limit = _arguments.seconds("timeout", timeout)
+        if not 0 < limit < inf:
+            raise ValueError(f"`timeout` should be positive and finite, not {timeout!r}")
+        self._cluster.check_open()
+        began = self._loop.time()
+
+        def build(version: int) -> MetadataRequest:
+            return metadata_request((), version, auto_create=False)
+
+        # A frozen broker gets half of the time, and another one the rest.
+        request = PerVersion(MetadataRequest, build)
+        await call(self._cluster, request, ANY, began + limit, patience=limit / 2)
+        return self._loop.time() - began
 
     # Metadata
 

@@ -1,4 +1,7 @@
-"""An aiohttp service with one producer for all requests: `python examples/aiohttp_service.py`."""
+"""An aiohttp service with one producer for all requests: `python examples/aiohttp_service.py`.
+
+Kubernetes calls `/alive` to know when to restart it, and `/ready` to know when to send requests.
+"""
 
 import os
 from collections.abc import AsyncIterator
@@ -21,9 +24,19 @@ async def order(request: web.Request) -> web.Response:
     return web.json_response({"partition": metadata.partition, "offset": metadata.offset})
 
 
+async def alive(request: web.Request) -> web.Response:
+    health = request.app[PRODUCER].health()
+    return web.Response(text=health.reason, status=200 if health.alive else 503)
+
+
+async def ready(request: web.Request) -> web.Response:
+    health = request.app[PRODUCER].health()
+    return web.Response(text=health.reason, status=200 if health.ready else 503)
+
+
 app = web.Application()
 app.cleanup_ctx.append(kafka)
-app.add_routes([web.post("/orders", order)])
+app.add_routes([web.post("/orders", order), web.get("/alive", alive), web.get("/ready", ready)])
 
 if __name__ == "__main__":
     web.run_app(app, port=int(os.environ.get("PORT", "8080")))

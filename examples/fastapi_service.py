@@ -1,10 +1,13 @@
-"""A FastAPI service with one producer for all requests: `uvicorn examples.fastapi_service:app`."""
+"""A FastAPI service with one producer for all requests: `uvicorn examples.fastapi_service:app`.
+
+Kubernetes calls `/alive` to know when to restart it, and `/ready` to know when to send requests.
+"""
 
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 
 from aiokafka_lite import AIOKafkaProducer
 
@@ -23,3 +26,15 @@ app = FastAPI(lifespan=lifespan)
 async def order(request: Request) -> dict[str, int]:
     metadata = await request.app.state.producer.send_and_wait("orders", await request.body())
     return {"partition": metadata.partition, "offset": metadata.offset}
+
+
+@app.get("/alive")
+async def alive(request: Request) -> Response:
+    health = request.app.state.producer.health()
+    return Response(health.reason, 200 if health.alive else 503)
+
+
+@app.get("/ready")
+async def ready(request: Request) -> Response:
+    health = request.app.state.producer.health()
+    return Response(health.reason, 200 if health.ready else 503)

@@ -117,6 +117,11 @@ class Broker:
         return waiting + len(self._attempts)
 
     @property
+    def connections(self) -> dict[Purpose, Connection]:
+        """The open connections."""
+        return {purpose: each for purpose, each in self._connections.items() if not each.closed}
+
+    @property
     def throttles(self) -> bool:
         """True if the broker throttles this client on any connection (KIP-219)."""
         return any(not each.listens for each in self._connections.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
@@ -105,9 +105,13 @@ class Brokers:
             return None
         return min((*self._live, *self._seeds), key=lambda broker: broker.next_attempt_at)
 
+    def __iter__(self) -> Iterator[Broker]:
+        """Every known broker, and the bootstrap addresses."""
+        return iter((*self._known.values(), *self._seeds))
+
     def close(self) -> None:
         """Close every connection permanently and at once."""
-        for broker in (*self._seeds, *self._known.values()):
+        for broker in self:
             broker.close()
 
     def _new(self, node: Node) -> Broker:

@@ -56,6 +56,7 @@ from aiokafka_lite.cluster.metadata import (
 from aiokafka_lite.cluster.metadata_merge import Merging
 from aiokafka_lite.cluster.metadata_refresh import RefreshSchedule
 from aiokafka_lite.cluster.outage import Outage, Repeated, reason
+from aiokafka_lite.cluster.reach import Reach, reach
 from aiokafka_lite.cluster.tracked_topics import TOPIC_EXPIRY, TrackedTopics
 from aiokafka_lite.errors import (
     IllegalStateError,
@@ -279,6 +280,16 @@ class Cluster:
     def metadata_age(self, now: float) -> float:
         """Seconds since the last full metadata refresh; infinite before the first."""
         return self._schedule.age(now)
+
+    def reach(self, now: float) -> Reach:
+        """Which brokers answer, as far as is known without a request.
+
+        Args:
+            now: In loop time.
+        """
+        return reach(
+            self._brokers, now, self._last_error, self.metadata_age(now), ended=self.closed
+        )
 
     def request_update(self) -> int:
         """Request a full metadata refresh, as soon as the backoff allows.

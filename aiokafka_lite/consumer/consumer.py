@@ -49,6 +49,7 @@ from aiokafka_lite.as_aiokafka.private_names import (
 from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.reach import StateClock
 from aiokafka_lite.consumer import consumer_arguments as arguments
 from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
 from aiokafka_lite.consumer.consumer_arguments import (
@@ -56,6 +57,7 @@ from aiokafka_lite.consumer.consumer_arguments import (
     DEFAULT_SESSION_MS,
     DEFAULT_STRATEGY,
 )
+from aiokafka_lite.consumer.consumer_health import consumer_health
 from aiokafka_lite.consumer.consumer_metrics import partition_metrics
 from aiokafka_lite.consumer.consumer_options import (
     DEFAULT_BUFFER_MEMORY,
@@ -78,7 +80,12 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.group.assignment_lease import ConsumerGroupMetadata
 from aiokafka_lite.net.connection_arguments import connection_options
-from aiokafka_lite.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from aiokafka_lite.structs import (
+    ConsumerHealth,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:  # membership and assignors are imported only with a group
     from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
@@ -344,6 +351,7 @@ class AIOKafkaConsumer:
 
         self._make_core = make_core
         self._core = make_core()
+        self._health_clock = StateClock()
         core = self._core
         if topics:
             core.subscription.subscribe(topic_names(topics), None, None)
@@ -1076,7 +1084,20 @@ class AIOKafkaConsumer:
         """
         return self._group().metadata
 
-    # --- metrics
+    # --- health and metrics
+
+    def health(self) -> ConsumerHealth:
+        """Return whether the consumer can work now, and whether it can recover if not. Not in
+        aiokafka.
+
+        It sends nothing: the result is what the client already knows. `client.ping()` asks a
+        broker. docs/observability.md has a table of situations.
+
+        Raises:
+            IllegalStateError: Called in another event loop or thread than the consumer's.
+        """
+        self._check_home()
+        return consumer_health(self._core, self._health_clock, stopped=self._closed)
 
     def metrics(self) -> dict[str, float | None]:
         """Return the consumer's metrics under Kafka's names; see docs/consumer.md. Not in aiokafka.

@@ -54,12 +54,15 @@ class ConsumerMetrics:
         self._bytes = 0  # ever
         self._records = 0  # decoded for the application, ever
         self._unread = 0  # records that were decoded and then given up
+        self.fetched_at: float | None = None
+        """When the last fetch was answered, on the clock of `on_fetch`; None: never."""
 
     def on_fetch(self, size: int, latency: float, throttle: float, now: float) -> None:
         """Record a fetch response: bytes of records; latency and throttle in seconds."""
         recent = self._recent
         if now >= recent.over:
             recent.turn(now)
+        self.fetched_at = now
         self._fetches += 1
         self._bytes += size
         window = recent.new

@@ -118,7 +118,7 @@ class ConsumerCore:
         self.closed = False
         self.refusal: KafkaError | None = None  # in a forked child: the error of every call
         self._leader_requests = LeaderRequests(cluster, loop)
-        self._failed = False  # because of a bug, which every read raises from then on
+        self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
         self._tasks = TaskOwner("consumer", self._on_task_error)
         self._waiters = Waiters(self._on_wait)
         self.buffer = FetchBuffer(
@@ -466,7 +466,7 @@ class ConsumerCore:
 
     def _report_refused_topics(self) -> None:
         """Let reads raise the brokers' errors for the topics that are subscribed to now."""
-        if not self._failed:
+        if self.crash is None:
             self.reader.fail(topics_refusal(self.cluster.metadata, self.subscription.topics))
 
     def _request_lost_leaders(self) -> None:
@@ -539,8 +539,7 @@ class ConsumerCore:
         """A task crashed because of a bug: let reads raise it instead of hanging."""
         log.error("%s: %s crashed", self.options.log_name, name, exc_info=error)
         if not self.closed:
-            self._failed = True
-            failure = KafkaError(f"{name} crashed: {error!r}")
+            self.crash = failure = KafkaError(f"{name} crashed: {error!r}")
             failure.__cause__ = error
             self.reader.fail(failure)
             if self.group is not None:

@@ -138,6 +138,8 @@ class GroupDriver:
         self._waiting = False  # the application waits in a poll
         self._resolving = False
         self._ended = False
+        self._asking: dict[str, float] = {}  # requests in flight: loop time of their deadline
+        self._stuck_since: float | None = None  # loop time when `stuck` first saw it
 
     # --- life
 
@@ -201,6 +203,35 @@ class GroupDriver:
     def inside(self) -> bool:
         """True if the caller is a child task, such as a listener: it must end before the driver."""
         return asyncio.current_task() in self._children
+
+    @property
+    def group_id(self) -> str:
+        """The group's name."""
+        return self._options.group_id
+
+    @property
+    def coordinator_known(self) -> bool:
+        """True if the coordinator was found, and no connection to it broke since."""
+        coordinators = self._cluster.coordinators
+        known = coordinators.get(CoordinatorKind.GROUP, self.group_id) is not None
+        return known and not self._link.lost
+
+    def stuck(self, now: float) -> bool:
+        """True if what is due does not happen: no step of this task, or no outcome of a request,
+        for two session timeouts after its time.
+
+        No broker can cause this, because every request has a deadline. A blocked event loop
+        delays both what is due and this call, so the second call that finds it due, at least a
+        second after the first, is the first to return True.
+        """
+        due = min(self._wakes_at, *self._asking.values(), inf)
+        running = self._task is not None and not self._ended
+        if not running or now - due <= 2 * self._options.session_timeout:
+            self._stuck_since = None
+            return False
+        if self._stuck_since is None:
+            self._stuck_since = now
+        return now - self._stuck_since >= 1.0
 
     # --- what the application does
 
@@ -362,6 +393,7 @@ class GroupDriver:
     # --- its children
 
     async def _ask(self, step: Send) -> None:
+        self._asking[step.kind] = self._now + step.timeout
         try:
             response = await self._link.ask(step)
         except KafkaError as error:
@@ -372,6 +404,7 @@ class GroupDriver:
         else:
             self.membership.on_response(step.kind, response, self._now)
         finally:
+            del self._asking[step.kind]
             self.wake()
 
     async def _find(self) -> None:

@@ -54,6 +54,8 @@ class Connection:
         port: Port as dialled.
         versions: API versions of the broker.
         last_error: Why it was closed; None while open and after a deliberate close.
+        answered_at: Loop time of the last response, or of the connection's beginning.
+        asked_at: Loop time of the request that ended the last idle time.
         on_close: Called once with `last_error` when the connection closes.
     """
 
@@ -74,7 +76,7 @@ class Connection:
         self._closed = False
         self._renewal: Renewal | None = None
         self._throttle = Throttle(self._loop)
-        self._last_used = self._loop.time()
+        self._last_used = self.answered_at = self.asked_at = self._loop.time()
         self._alarm = Alarm(self._loop, self._on_alarm)
 
     @classmethod
@@ -237,6 +239,8 @@ class Connection:
             self._post(pending, b"".join(pieces), expect_response=expect_response)
         else:
             idle = not self._in_flight
+            if idle:
+                self.asked_at = self._last_used
             self._in_flight.append(pending)
             self._transport.write_pieces(pieces, at_once=idle)
 
@@ -388,7 +392,8 @@ class Connection:
         time_left = pending.deadline - self._loop.time()
 
         def post() -> None:
-            pending.deadline = self._loop.time() + time_left
+            self._last_used = self._loop.time()
+            pending.deadline = self._last_used + time_left
             self._alarm.arm(pending.deadline)
             self._post(pending, whole, expect_response=expect_response)
 
@@ -410,6 +415,8 @@ class Connection:
             self._fail(pending)
         elif expect_response:
             idle = not self._in_flight
+            if idle:
+                self.asked_at = self._last_used
             self._in_flight.append(pending)
             self._transport.write(data, at_once=idle)
         else:
@@ -433,7 +440,7 @@ class Connection:
         return Pending(name, api_key, version, correlation_id, response, deadline, promise)
 
     def _on_frame(self, frame: Frame) -> None:
-        self._last_used = self._loop.time()
+        self._last_used = self.answered_at = self._loop.time()
         try:
             pending = self._in_flight.take_answered(frame)
         except KafkaProtocolError as error:

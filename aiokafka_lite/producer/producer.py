@@ -36,6 +36,7 @@ from aiokafka_lite.as_aiokafka.private_names import MISSING as _missing
 from aiokafka_lite.as_aiokafka.private_names import private_name
 from aiokafka_lite.client import AIOKafkaClient, ClusterMetadata
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.reach import StateClock
 from aiokafka_lite.errors import (
     BufferExhaustedError,
     IllegalArgumentError,
@@ -50,6 +51,7 @@ from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.partitioner import DefaultPartitioner
 from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
 from aiokafka_lite.producer.batching.batch_builder import BatchBuilder
+from aiokafka_lite.producer.producer_health import producer_health
 from aiokafka_lite.producer.producer_interceptors import Interceptors
 from aiokafka_lite.producer.producer_options import Partitioner, ProducerOptions
 from aiokafka_lite.producer.send import SendCalls
@@ -58,7 +60,7 @@ from aiokafka_lite.producer.sending.transactional_sender import TransactionalSen
 from aiokafka_lite.producer.threadsafe import HandOver
 from aiokafka_lite.producer.transactions.transaction_driver import TransactionDriver
 from aiokafka_lite.producer.transactions.transaction_states import TransactionState
-from aiokafka_lite.structs import Acknowledged, OffsetAndMetadata, TopicPartition
+from aiokafka_lite.structs import Acknowledged, OffsetAndMetadata, ProducerHealth, TopicPartition
 
 __all__ = ["AIOKafkaProducer"]
 
@@ -315,6 +317,7 @@ class AIOKafkaProducer(SendCalls):
             else milliseconds("stop_timeout_ms", stop_timeout_ms, most=INT64)
         )
         self._chain = interceptors
+        self._health_clock = StateClock()
         self._make_sender()
         self._starting = False  # or started
         self._ended = asyncio.Event()  # set when `stop` is done
@@ -658,6 +661,28 @@ class AIOKafkaProducer(SendCalls):
         self._sender.hurry()
         await self._hand_over.drain()
         await self._sender.flush()
+
+    def health(self) -> ProducerHealth:
+        """Return whether the producer can work now, and whether it can recover if not. Not in
+        aiokafka.
+
+        It sends nothing: the result is what the client already knows. `client.ping()` asks a
+        broker. docs/observability.md has a table of situations.
+
+        Raises:
+            IllegalStateError: Called in another event loop or thread than the producer's.
+        """
+        if not self._closed:
+            self._check_home()
+        return producer_health(
+            self._cluster,
+            self._sender,
+            self._transactions,
+            self._health_clock,
+            self._loop.time(),
+            begun=self._starting,
+            stopped=bool(self._closed),
+        )
 
     def metrics(self) -> dict[str, float | None]:
         """Return the producer's metrics under Kafka's names (`record-send-total`, ...).

@@ -28,8 +28,10 @@ from aiokafka_lite._arguments import (
 )
 from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.reach import StateClock
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.share.acknowledge_type import AcknowledgeType
@@ -38,9 +40,10 @@ from aiokafka_lite.share.acquired_records import Deserializer
 from aiokafka_lite.share.handling.run_options import TRANSIENT, RunOptions
 from aiokafka_lite.share.handling.worker import Worker
 from aiokafka_lite.share.share_core import GIVE_UP_WITHIN, ShareCore, mark
+from aiokafka_lite.share.share_health import share_health
 from aiokafka_lite.share.share_options import refuse_options, share_options
 from aiokafka_lite.share.share_record import ShareRecord, ShareRecords
-from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.structs import ConsumerHealth, TopicPartition
 
 __all__ = ["AIOKafkaShareConsumer"]
 
@@ -241,6 +244,7 @@ class AIOKafkaShareConsumer:
 
         self._make_core = make_core
         self._core = make_core(subscribed)
+        self._health_clock = StateClock()
         self._source_traceback = (
             traceback.extract_stack(sys._getframe(1)) if loop.get_debug() else None
         )
@@ -344,6 +348,15 @@ class AIOKafkaShareConsumer:
         finally:
             self._closed = True
             await self._core.stop()
+
+    @property
+    def client(self) -> AIOKafkaClient:
+        """A client that shares the consumer's connections and metadata.
+
+        After a `start` that failed, take it anew.
+        """
+        core = self._core
+        return AIOKafkaClient.of(core.cluster, core.options.request_timeout, core.loop)
 
     async def __aenter__(self) -> Self:
         self._core.check_home()
@@ -622,6 +635,21 @@ class AIOKafkaShareConsumer:
         the first fetch. The group's `share.record.lock.duration.ms` sets it."""
         timeout = self._core.lock_timeout
         return None if timeout is None else 1000 * timeout
+
+    def health(self) -> ConsumerHealth:
+        """Return whether the consumer can work now, and whether it can recover if not. Not in
+        aiokafka.
+
+        It sends nothing: the result is what the client already knows. `client.ping()` asks a
+        broker. docs/observability.md has a table of situations.
+
+        Raises:
+            IllegalStateError: Called in another event loop or thread than the consumer's.
+        """
+        core = self._core
+        if not core.closed:
+            core.check_home()
+        return share_health(core, self._health_clock, stopped=self._closed)
 
     def metrics(self) -> dict[str, float | None]:
         """Return the metrics under Kafka's names; rates and averages cover the last 30 to 60

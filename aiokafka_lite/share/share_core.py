@@ -107,7 +107,7 @@ class ShareCore:
         self.assignment: frozenset[TopicPartition] = frozenset()
         self._tracked: frozenset[str] = frozenset()
         self._failure: BaseException | None = None  # raised by the next read
-        self._crashed: KafkaError | None = None  # raised by every read: a bug
+        self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
         self._wish = 0  # records that a read which did not wait could take
         self._delivered: list[Record] = []  # to be accepted by the next read (implicit mode)
         self._losses = LossLog(options.log_name)
@@ -297,8 +297,8 @@ class ShareCore:
 
     def _check_running(self) -> None:
         self.check_home()
-        if self._crashed is not None:
-            raise copy.copy(self._crashed)
+        if self.crash is not None:
+            raise copy.copy(self.crash)
         if self.stopping:
             raise self.ended()
         if not self.starting:
@@ -328,6 +328,11 @@ class ShareCore:
         await self._leaders.flush()
 
     # --- the links' owner
+
+    @property
+    def failure(self) -> KafkaError | None:
+        """The error that the next read raises."""
+        return self._failure if isinstance(self._failure, KafkaError) else None
 
     @property
     def member_id(self) -> str:
@@ -414,7 +419,7 @@ class ShareCore:
         if not self.closed:
             failure = KafkaError(f"{name} crashed: {error!r}")
             failure.__cause__ = error
-            self._crashed = failure
+            self.crash = failure
             self.group.on_fail(failure)  # for a start that waits
             self.buffer.wake()
 

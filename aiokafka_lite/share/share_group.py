@@ -36,6 +36,9 @@ class ShareGroup:
 
     Attributes:
         driver: Drives the membership.
+        last_failure: The last error of the membership, also once it was raised; None after an
+            assignment.
+        joined: True from an assignment on, until the membership is lost or the subscription ends.
     """
 
     def __init__(
@@ -64,6 +67,10 @@ class ShareGroup:
             tasks=self._tasks,
             loop=loop,
         )
+        self.last_failure: KafkaError | None = None
+        self.joined = False
+        self._waiting = False  # a read waits for records
+        self._read_at: float | None = None  # loop time of the last read, or of its end
         self._started = False
         self._assignment: frozenset[TopicPartition] = frozenset()
         self._assigned = False
@@ -94,6 +101,7 @@ class ShareGroup:
 
     def unsubscribe(self) -> None:
         """Leave the group in the background."""
+        self.joined = False
         if self._started:
             self.driver.membership.leave("the application unsubscribed", self._loop.time())
             self.driver.wake()
@@ -104,8 +112,16 @@ class ShareGroup:
         Args:
             waiting: True if a read waits for records, until the next call.
         """
+        self._waiting = waiting
+        self._read_at = self._loop.time()
         if self._started:
             self.driver.poll(waiting)
+
+    def read_ago(self, now: float) -> float | None:
+        """Return the seconds since the last read; 0.0 while one waits, None before the first."""
+        if self._waiting:
+            return 0.0
+        return None if self._read_at is None else max(now - self._read_at, 0.0)
 
     def retry(self) -> None:
         """The error was raised: try again."""
@@ -178,18 +194,20 @@ class ShareGroup:
 
     async def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
         """Likewise: share sessions outlive a membership."""
+        self.joined = False
         self._set(self._assignment - partitions)
 
     async def on_assign(
         self, added: frozenset[TopicPartition], all: frozenset[TopicPartition]
     ) -> None:
         """Fetch from these partitions."""
-        self._assigned = True
+        self._assigned = self.joined = True
+        self._failure = self.last_failure = None
         self._set(frozenset(all))
 
     def on_fail(self, error: KafkaError) -> None:
         """The membership has failed."""
-        self._failure = error
+        self._failure = self.last_failure = error
         self._changed.set()
         self._on_failure(error)
 

@@ -35,12 +35,15 @@ class ShareMetrics:
         self._recent = Recent(_Window)
         self._fetches = self._bytes = self._records = 0  # ever
         self._acknowledged = self._failed = self._lost = 0  # ever
+        self.fetched_at: float | None = None
+        """When the last fetch was answered, in loop time; None: never."""
 
     def on_fetch(self, size: int, latency: float, now: float) -> None:
         """Record a fetch response: bytes of records; latency in seconds."""
         recent = self._recent
         if now >= recent.over:
             recent.turn(now)
+        self.fetched_at = now
         self._fetches += 1
         self._bytes += size
         window = recent.new

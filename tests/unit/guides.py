@@ -42,6 +42,14 @@ class Guide:
         )
         result.assert_outcomes(passed=len(self.tests))
 
+    def table(self, heading: str) -> list[list[str]]:
+        """The rows of the table that begins with this line, cell by cell."""
+        _, found, rest = self.text.partition(heading + "\n")
+        assert found, heading
+        rows, _, _ = rest.partition("\n\n")
+        lines = rows.splitlines()[1:]
+        return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
     def metrics(self) -> list[str]:
         """The names in the page's table of metrics, sorted."""
         _, _, table = self.text.partition("| subject | metrics |\n|---|---|\n")

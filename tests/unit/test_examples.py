@@ -174,6 +174,8 @@ class FastAPI:
     def post(self, path: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
         return lambda handler: self.routes.setdefault(path, handler)
 
+    get = post
+
 
 @pytest.mark.parametrize(
     "code",
@@ -184,7 +186,7 @@ async def test_fastapi_service_example(
     monkeypatch: pytest.MonkeyPatch, topics: dict[str, int], code: str
 ):
     fastapi = ModuleType("fastapi")
-    vars(fastapi).update(FastAPI=FastAPI, Request=object)
+    vars(fastapi).update(FastAPI=FastAPI, Request=object, Response=lambda *answer: answer)
     monkeypatch.setitem(sys.modules, "fastapi", fastapi)
     async with FakeCluster(topics=topics) as cluster:
         monkeypatch.setenv("KAFKA_BOOTSTRAP", cluster.bootstrap_servers)
@@ -196,7 +198,16 @@ async def test_fastapi_service_example(
             return b"one tea"
 
         async with app.lifespan(app):
-            answer = await app.routes["/orders"](SimpleNamespace(app=app, body=body))
+            request = SimpleNamespace(app=app, body=body)
+            answer = await app.routes["/orders"](request)
+            if "/ready" in app.routes:
+                assert await app.routes["/ready"](request) == ("", 200)
+                cluster.kill(0)
+                while await app.routes["/ready"](request) == ("", 200):
+                    await asyncio.sleep(0.01)
+                text, status = await app.routes["/ready"](request)
+                assert (status, "no broker" in text) == (503, True)
+                assert (await app.routes["/alive"](request))[1] == 200
         assert answer["offset"] == 0
         assert [record.value for record in cluster.records("orders")] == [b"one tea"]
 
@@ -274,9 +285,10 @@ class Application(dict[Any, Any]):
 
 
 async def test_aiohttp_service_example(monkeypatch: pytest.MonkeyPatch, topics: dict[str, int]):
-    web = SimpleNamespace(Application=Application, Request=object, Response=object)
+    web = SimpleNamespace(Application=Application, Request=object)
     web.AppKey = lambda name, kind: name
-    web.post = lambda path, handler: (path, handler)
+    web.post = web.get = lambda path, handler: (path, handler)
+    web.Response = lambda text, status: (text, status)
     web.json_response = lambda answer: answer
     aiohttp = ModuleType("aiohttp")
     vars(aiohttp).update(web=web)
@@ -292,7 +304,15 @@ async def test_aiohttp_service_example(monkeypatch: pytest.MonkeyPatch, topics: 
 
         (kafka,) = app.cleanup_ctx
         async with asynccontextmanager(kafka)(app):
-            answer = await app.routes["/orders"](SimpleNamespace(app=app, read=read))
+            request = SimpleNamespace(app=app, read=read)
+            answer = await app.routes["/orders"](request)
+            assert await app.routes["/ready"](request) == ("", 200)
+            cluster.kill(0)
+            while await app.routes["/ready"](request) == ("", 200):
+                await asyncio.sleep(0.01)
+            text, status = await app.routes["/ready"](request)
+            assert (status, "no broker" in text) == (503, True)
+            assert (await app.routes["/alive"](request))[1] == 200
         assert answer == {"partition": 0, "offset": 0}
         assert [record.value for record in cluster.records("orders")] == [b"one tea"]
 

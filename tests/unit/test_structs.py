@@ -22,7 +22,8 @@ def test_values_pickle() -> None:
     assert pickle.loads(pickle.dumps(metadata)) == metadata
 
 
-OURS = {"ProducerRecord", "UndeserializedRecord"}
+HEALTH = {"ConsumerHealth", "Health", "HealthState", "ProducerHealth"}
+OURS = {"ProducerRecord", "UndeserializedRecord"} | HEALTH
 
 
 @pytest.mark.parametrize("name", sorted({*structs.__all__} - OURS))

@@ -182,6 +182,11 @@ class ConsumerGroup:
             self.commits.on_committed = consumer_options.interceptors.on_commit
         self.failure: KafkaError | None = None
         """The error that the next read raises; see `take_failure`."""
+        self.last_failure: KafkaError | None = None
+        """The last error of the membership, also once it was raised; None after an assignment."""
+        self.joined = False
+        """True from an assignment on, until the membership is lost or the subscription ends."""
+        self._read_at: float | None = None  # loop time of the last read, or of its end
         self._started = False
         self._patience = 0  # a pattern waits for metadata newer than this version
         self._subscribed: tuple[frozenset[str], str | None] | None = (
@@ -234,7 +239,7 @@ class ConsumerGroup:
         if self._parting is None and self.driver.membership.assignment:
             given, done = self.commits.given(), self.commits.given(at_work=False)
             self._parting = _Parting(given, done, self._subscription.listener)
-        self._assigned = False
+        self._assigned = self.joined = False
         self._changed.set()
         self.driver.membership.leave("the application unsubscribed", self._loop.time())
         self.driver.wake()
@@ -330,6 +335,7 @@ class ConsumerGroup:
             waiting: True if a read waits for records, until the next call.
         """
         self._waiting = waiting
+        self._read_at = self._loop.time()
         member, lease = self.driver.membership.group_metadata(), self.leases.renew()
         known = self._read_as
         if known is None or known != member or known.lease is not lease:
@@ -338,6 +344,12 @@ class ConsumerGroup:
         if self._started and self._subscription.shared:
             self.driver.poll(waiting)
 
+    def read_ago(self, now: float) -> float | None:
+        """Return the seconds since the last read; 0.0 while one waits, None before the first."""
+        if self._waiting:
+            return 0.0
+        return None if self._read_at is None else max(now - self._read_at, 0.0)
+
     def _check_reads(self) -> None:
         """Report records that were taken without a call of `on_read` as a poll."""
         chunk = self._delivery.current
@@ -345,6 +357,7 @@ class ConsumerGroup:
         if taken != self._taken:
             self._taken = taken
             if chunk.index:
+                self._read_at = self._loop.time()
                 self.driver.poll(self._waiting)
         self._check_timer = self._loop.call_later(
             self.options.max_poll_interval / LOOKS, self._check_reads
@@ -476,6 +489,7 @@ class ConsumerGroup:
 
     async def on_lost(self, partitions: Collection[TopicPartition]) -> None:
         """Remove partitions that other members may already own."""
+        self.joined = False
         self.leases.on_given_up(partitions)
         self._unwanted.on_transit(partitions)
         parting = self._parting
@@ -497,7 +511,7 @@ class ConsumerGroup:
         """Assign partitions to the application."""
         if self._parting is not None:
             return  # the application unsubscribed: they are about to be revoked
-        self.failure = None  # resolved before a read raised it
+        self.failure = self.last_failure = None  # resolved, maybe before a read raised it
         listener = self._subscription.listener
         notified, self._notified_listener = self._notified_listener, listener
         self._assignment.replace(all, withhold=() if listener is None else added)
@@ -512,12 +526,12 @@ class ConsumerGroup:
             await self._listeners.call(listener.on_partitions_assigned, news)
             self._assignment.release(news)
         self._unwanted.hold()
-        self._assigned = self._parting is None
+        self._assigned = self.joined = self._parting is None
         self._changed.set()
 
     def on_fail(self, error: KafkaError) -> None:
         """The membership has failed: let `start` or the next read raise the error."""
-        self.failure = error
+        self.failure = self.last_failure = error
         self._changed.set()
         self._on_failure()
 

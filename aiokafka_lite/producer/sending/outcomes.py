@@ -57,6 +57,7 @@ class Outcomes:
     Attributes:
         ids: Requests the producer id.
         closed: True once the producer is closed: nothing is sent again.
+        refused: The fatal error that every record gets, or None.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Outcomes:
             cluster, identity, options, name, tasks, accumulator.go_on_everywhere, self.refuse
         )
         self.closed = False
+        self.refused: KafkaError | None = None
         self._unlogged = 0  # failed batches since the last line about them
         self._next_log = 0.0  # loop time
 
@@ -270,7 +272,7 @@ class Outcomes:
 
     def refuse(self, error: KafkaError) -> None:
         """Fail every record, waiting or new, with a fatal error of the producer."""
-        self._accumulator.refusal = error
+        self._accumulator.refusal = self.refused = error
         for queue in list(self._accumulator.active):
             for batch in list(queue.waiting):
                 self.fail(queue, batch, error)

@@ -99,6 +99,8 @@ class Sender:
         self._why_short = ""
         self._explain_again_at = 0.0  # loop time
         self.closed = False
+        self.started = False
+        self.crash: KafkaError | None = None  # of a task, because of a bug: the sender has ended
 
     def _make_outcomes(self) -> Outcomes:
         return Outcomes(
@@ -113,6 +115,7 @@ class Sender:
 
     def start(self) -> None:
         """Follow the cluster's metadata; request a producer id, if one is wanted."""
+        self.started = True
         self._cluster.add_listener(self._on_metadata)
         self._outcomes.ids.want()
 
@@ -122,9 +125,19 @@ class Sender:
         return self.metrics.snapshot(
             self.pool,
             now,
-            in_flight=sum(outbox.in_flight for outbox in self._outboxes.values()),
+            in_flight=self.in_flight,
             metadata_age=self._cluster.metadata_age(now),
         )
+
+    @property
+    def in_flight(self) -> int:
+        """Number of produce requests without an answer."""
+        return sum(outbox.in_flight for outbox in self._outboxes.values())
+
+    @property
+    def refused(self) -> KafkaError | None:
+        """The fatal error that every record gets, such as a refused producer id; or None."""
+        return self._outcomes.refused
 
     # Waiting for outcomes
 
@@ -402,4 +415,6 @@ class Sender:
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A sender task crashed because of a bug: stop, because nothing would be sent any more."""
         log.critical("%s ended unexpectedly; the producer is stopped", name, exc_info=error)
+        self.crash = KafkaError(f"{name} crashed: {error!r}")
+        self.crash.__cause__ = error
         self.abort()

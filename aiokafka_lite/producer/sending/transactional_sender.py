@@ -108,6 +108,7 @@ class TransactionalSender(Sender):
 
     def start(self) -> None:
         """Follow the cluster's metadata. `transactions` gets the producer ids."""
+        self.started = True
         self._cluster.add_listener(self._on_metadata)
 
     async def close(self, deadline: float) -> None:
