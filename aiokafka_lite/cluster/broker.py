@@ -34,6 +34,7 @@ from aiokafka_lite.cluster.outage import Outage, reason
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.traffic import Traffic
 from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT, ResponseT_co
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,9 @@ class _Attempt:
 class Broker:
     """A broker of the cluster, or (with a negative id) a bootstrap address.
 
+    Attributes:
+        traffic: Counts its connections, requests and bytes.
+
     Args:
         node: Its id and address.
         options: Options of its connections.
@@ -93,6 +97,7 @@ class Broker:
         on_lost: Callable[[Broker, BaseException], None],
     ) -> None:
         self.node = node
+        self.traffic = Traffic()
         self.next_attempt_at = 0.0  # loop time before which no connection is attempted
         self.closed = False
         self._options = options
@@ -208,6 +213,8 @@ class Broker:
         connection = seed.connected()
         if connection is not None and Purpose.GENERAL not in {*self._connections, *self._attempts}:
             del seed._connections[Purpose.GENERAL]
+            self.traffic.absorb(seed.traffic)
+            seed.traffic = Traffic()
             self._keep(Purpose.GENERAL, connection, asyncio.get_running_loop().time())
 
     def disconnect(self) -> None:
@@ -253,12 +260,14 @@ class Broker:
             raise  # a bug: the owner of the tasks reports it
         self._failures = 0
         self.next_attempt_at = 0.0
+        self.traffic.on_connected(connection.traffic, loop.time())
         self._keep(purpose, connection, started)
         del self._attempts[purpose]
         outcome.set_result(connection)
 
     def _keep(self, purpose: Purpose, connection: Connection, opened_at: float) -> None:
         self._report(self._outage.on_success(asyncio.get_running_loop().time()))
+        connection.traffic = self.traffic
         self._connections[purpose] = connection
         connection.on_close = lambda error: self._on_close(purpose, connection, opened_at, error)
 
@@ -269,6 +278,7 @@ class Broker:
         error: KafkaError,
         started: float,
     ) -> None:
+        self.traffic.failed += 1
         if started > self._failed_at:
             self._failures += 1
         self._failed_at = asyncio.get_running_loop().time()
@@ -297,9 +307,11 @@ class Broker:
         opened_at: float,
         error: BaseException | None,
     ) -> None:
+        self.traffic.closed += 1
         if self._connections.get(purpose) is connection:
             del self._connections[purpose]
             if error is not None:
+                self.traffic.lost += 1
                 self.next_attempt_at = max(self.next_attempt_at, opened_at + self._backoff.delay(1))
                 self._on_lost(self, error)
 

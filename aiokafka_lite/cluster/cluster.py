@@ -68,6 +68,7 @@ from aiokafka_lite.errors import (
     for_code,
 )
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.traffic import connection_metrics
 from aiokafka_lite.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -290,6 +291,18 @@ class Cluster:
         return reach(
             self._brokers, now, self._last_error, self.metadata_age(now), ended=self.closed
         )
+
+    def connection_metrics(self, now: float) -> dict[str, float | None]:
+        """Kafka's metrics of this client's connections; `now` is loop time."""
+        return connection_metrics((broker.traffic for broker in self._brokers), now)
+
+    def node_metrics(self, now: float) -> dict[int, dict[str, float | None]]:
+        """Kafka's metrics of each broker by node id; `now` is loop time."""
+        return {
+            broker.node_id: broker.traffic.metrics(now)
+            for broker in self._brokers
+            if broker.node_id >= 0
+        }
 
     def request_update(self) -> int:
         """Request a full metadata refresh, as soon as the backoff allows.

@@ -22,7 +22,7 @@ from collections.abc import (
 )
 from functools import partial
 from inspect import signature
-from time import monotonic, time
+from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Never, Self, TypeVar, overload
 
@@ -1110,19 +1110,19 @@ class AIOKafkaConsumer:
             IllegalStateError: Called in another event loop or thread than the consumer's.
         """
         self._check_home()
-        core = self._core
-        group = core.group
-        return core.buffer.metrics.snapshot(
-            core.positions,
-            monotonic(),
-            knows_ends=partial(core.fetcher.knows_ends, now=time()),
-            buffered=core.buffer.bytes,
-            budget=core.options.buffer_memory,
-            group=None
-            if group is None
-            else (group.driver.membership.counters, group.commits.counters),
-            loop_time=core.loop.time(),
-        )
+        return self._core.metrics()
+
+    def node_metrics(self) -> dict[int, dict[str, float | None]]:
+        """Return the metrics of each broker by its node id, under the names of Kafka's node
+        metrics. Not in aiokafka.
+
+        Requests of all kinds count. Latencies cover the last 30 to 60 seconds.
+
+        Raises:
+            IllegalStateError: Called in another event loop or thread than the consumer's.
+        """
+        self._check_home()
+        return self._core.cluster.node_metrics(self._core.loop.time())
 
     def partition_metrics(self) -> dict[TopicPartition, dict[str, float | None]]:
         """Return `records-lag` and `records-lead` of each assigned partition. Not in aiokafka.

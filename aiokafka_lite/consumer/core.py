@@ -24,6 +24,8 @@ import asyncio
 import copy
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from aiokafka_lite._home import check_home
@@ -444,6 +446,26 @@ class ConsumerCore:
                 raise state.error
             self._check_running()
             await self.resolver.wait([state], deadline)
+
+    # --- metrics
+
+    def metrics(self) -> dict[str, float | None]:
+        """Return the consumer's metrics under Kafka's names."""
+        group, now = self.group, self.loop.time()
+        values = self.buffer.metrics.snapshot(
+            self.positions,
+            monotonic(),
+            knows_ends=partial(self.fetcher.knows_ends, now=time()),
+            buffered=self.buffer.bytes,
+            budget=self.options.buffer_memory,
+            group=None
+            if group is None
+            else (group.driver.membership.counters, group.commits.counters),
+            loop_time=now,
+        )
+        values.update(self.cluster.connection_metrics(now))
+        values["poll-idle-ratio-avg"] = self._waiters.idle_ratio(now)
+        return values
 
     # --- callbacks of the parts
 

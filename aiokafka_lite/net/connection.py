@@ -33,6 +33,7 @@ from aiokafka_lite.net.handshake import Identity, Rung, decode, find_versions, l
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending, Promise
 from aiokafka_lite.net.reauthentication import Renewal
 from aiokafka_lite.net.throttle import Throttle, responds_before_throttling, throttle_of
+from aiokafka_lite.net.traffic import Traffic
 from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.protocol.framing import RequestInPieces, encode_request
 from aiokafka_lite.protocol.message import Message, RequestOf, Response, ResponseT
@@ -56,6 +57,7 @@ class Connection:
         last_error: Why it was closed; None while open and after a deliberate close.
         answered_at: Loop time of the last response, or of the connection's beginning.
         asked_at: Loop time of the request that ended the last idle time.
+        traffic: Counts its requests and bytes; its owner may replace it.
         on_close: Called once with `last_error` when the connection closes.
     """
 
@@ -76,6 +78,7 @@ class Connection:
         self._closed = False
         self._renewal: Renewal | None = None
         self._throttle = Throttle(self._loop)
+        self.traffic = Traffic()
         self._last_used = self.answered_at = self.asked_at = self._loop.time()
         self._alarm = Alarm(self._loop, self._on_alarm)
 
@@ -242,6 +245,7 @@ class Connection:
             if idle:
                 self.asked_at = self._last_used
             self._in_flight.append(pending)
+            self.traffic.on_request(sum(map(len, pieces)), self._last_used)
             self._transport.write_pieces(pieces, at_once=idle)
 
     async def request(
@@ -392,7 +396,7 @@ class Connection:
         time_left = pending.deadline - self._loop.time()
 
         def post() -> None:
-            self._last_used = self._loop.time()
+            self._last_used = pending.sent_at = self._loop.time()
             pending.deadline = self._last_used + time_left
             self._alarm.arm(pending.deadline)
             self._post(pending, whole, expect_response=expect_response)
@@ -413,7 +417,9 @@ class Connection:
     def _post(self, pending: Pending, data: bytes | bytearray, *, expect_response: bool) -> None:
         if self._closed:
             self._fail(pending)
-        elif expect_response:
+            return
+        self.traffic.on_request(len(data), self._last_used)
+        if expect_response:
             idle = not self._in_flight
             if idle:
                 self.asked_at = self._last_used
@@ -437,15 +443,16 @@ class Connection:
         deadline = now + (self._options.request_timeout if timeout is None else timeout)
         if deadline < self._alarm.at:
             self._alarm.arm(deadline)
-        return Pending(name, api_key, version, correlation_id, response, deadline, promise)
+        return Pending(name, api_key, version, correlation_id, response, deadline, promise, now)
 
     def _on_frame(self, frame: Frame) -> None:
-        self._last_used = self.answered_at = self._loop.time()
+        self._last_used = self.answered_at = now = self._loop.time()
         try:
             pending = self._in_flight.take_answered(frame)
         except KafkaProtocolError as error:
             self.close(_chained(type(error)(f"{self}: {error.args[0]}"), error))
             return
+        self.traffic.on_response(len(frame) + 4, now - pending.sent_at, now)
         future = pending.future
         if future.done():
             return  # cancelled: the response is dropped

@@ -45,6 +45,7 @@ class Pending:
         response: Class of the response, or its reader; None for raw bytes.
         deadline: Time after which the connection fails.
         future: Receives the response. If it is done by then (cancelled), the response is dropped.
+        sent_at: When it was sent, on the clock of the deadline.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Pending:
         "future",
         "name",
         "response",
+        "sent_at",
         "version",
     )
 
@@ -66,6 +68,7 @@ class Pending:
         response: type[Response] | RequestInPieces | None,
         deadline: float,
         future: Promise,
+        sent_at: float = 0.0,
     ) -> None:
         self.name = name
         self.api_key = api_key
@@ -74,6 +77,7 @@ class Pending:
         self.response = response
         self.deadline = deadline
         self.future = future
+        self.sent_at = sent_at
 
     def fail(self, error: BaseException) -> None:
         """Report that no response will come; a future that is never awaited does not warn."""

@@ -694,6 +694,19 @@ class AIOKafkaProducer(SendCalls):
         """
         return self._sender.metric_values()
 
+    def node_metrics(self) -> dict[int, dict[str, float | None]]:
+        """Return the metrics of each broker by its node id, under the names of Kafka's node
+        metrics. Not in aiokafka.
+
+        Requests of all kinds count. Latencies cover the last 30 to 60 seconds.
+
+        Raises:
+            IllegalStateError: Called in another event loop or thread than the producer's.
+        """
+        if not self._closed:
+            self._check_home()
+        return self._cluster.node_metrics(self._loop.time())
+
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the numbers of a topic's partitions; wait until the topic is known.
 

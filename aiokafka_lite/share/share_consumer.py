@@ -655,12 +655,29 @@ class AIOKafkaShareConsumer:
         """Return the metrics under Kafka's names; rates and averages cover the last 30 to 60
         seconds. A value that was not measured yet is None. Safe to call at any time."""
         core = self._core
-        return core.metrics.snapshot(
-            core.loop.time(),
+        now = core.loop.time()
+        values = core.metrics.snapshot(
+            now,
             partitions=len(core.assignment),
             buffered=len(core.buffer),
             group=core.group.driver.membership.counters,
         )
+        values.update(core.cluster.connection_metrics(now))
+        return values
+
+    def node_metrics(self) -> dict[int, dict[str, float | None]]:
+        """Return the metrics of each broker by its node id, under the names of Kafka's node
+        metrics. Not in aiokafka.
+
+        Requests of all kinds count. Latencies cover the last 30 to 60 seconds.
+
+        Raises:
+            IllegalStateError: Called in another event loop or thread than the consumer's.
+        """
+        core = self._core
+        if not core.closed:
+            core.check_home()
+        return core.cluster.node_metrics(core.loop.time())
 
     # --- what a share group cannot do
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from contextvars import Context
 from typing import Any
 
+from aiokafka_lite._stats import Recent
 from aiokafka_lite.structs import TopicPartition
 
 
@@ -28,6 +29,8 @@ class Waiters:
 
     def __init__(self, on_wait: Callable[[], None]) -> None:
         self._on_wait = on_wait
+        self._idle = Recent(_Idle)
+        self._idle_since = 0.0  # loop time since when a read waits, if one does
         self._waiters: dict[_Waiter, Collection[TopicPartition]] = {}
 
     def __bool__(self) -> bool:
@@ -49,6 +52,24 @@ class Waiters:
         for waiter in list(self._waiters):
             waiter.wake_now()
 
+    def _on_idle(self, now: float) -> None:
+        """Count the time since `_idle_since`, in which a read waited."""
+        self._idle.turn(now)
+        self._idle.new.seconds += now - self._idle_since
+        self._idle_since = now
+
+    def idle_ratio(self, now: float) -> float:
+        """Return the part of the last 30 to 60 seconds in which a read waited for records.
+
+        Args:
+            now: In loop time.
+        """
+        if self._waiters:
+            self._on_idle(now)
+        idle = self._idle
+        idle.turn(now)
+        return min((idle.new.seconds + idle.old.seconds) / idle.elapsed(now), 1.0)
+
     async def wait(self, among: Collection[TopicPartition], deadline: float | None) -> bool:
         """Wait to be woken.
 
@@ -64,15 +85,30 @@ class Waiters:
         timer = None
         if deadline is not None:
             timer = loop.call_at(deadline, waiter.expire)
+        if not self._waiters:
+            self._idle_since = now = loop.time()
+            if now >= self._idle.over:
+                self._idle.turn(now)
         self._waiters[waiter] = among
         try:
             self._on_wait()
             await waiter
         finally:
             del self._waiters[waiter]
+            if not self._waiters:
+                self._on_idle(loop.time())
             if timer is not None:
                 timer.cancel()
         return not waiter.expired
+
+
+class _Idle:
+    """The time in which a read waited, in one time window."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
 
 
 class _Waiter:

@@ -122,12 +122,14 @@ class Sender:
     def metric_values(self) -> dict[str, float | None]:
         """Return the producer's current metrics, under Kafka's names."""
         now = self._loop.time()
-        return self.metrics.snapshot(
+        values = self.metrics.snapshot(
             self.pool,
             now,
             in_flight=self.in_flight,
             metadata_age=self._cluster.metadata_age(now),
         )
+        values.update(self._cluster.connection_metrics(now))
+        return values
 
     @property
     def in_flight(self) -> int:

@@ -1,5 +1,6 @@
 """What the consumer tells about itself is what happened."""
 
+import asyncio
 import json
 
 import pytest
@@ -170,3 +171,22 @@ async def test_a_group_tells_its_rebalances_and_commits(
         assert 0 < told["commit-latency-avg"] < 5000
         await until(lambda: consumer.metrics()["heartbeat-total"] >= 1)
         assert 0 <= consumer.metrics()["last-heartbeat-seconds-ago"] < 10
+
+
+async def test_idle_ratio_is_the_time_in_which_reads_wait(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    async with make("orders") as consumer:
+        await consumer.getmany(timeout_ms=10)
+        waiters = consumer._core._waiters
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        reading = asyncio.ensure_future(consumer.getone())
+        await until(lambda: bool(waiters))
+        # As if the read had waited for 20 seconds.
+        waiters._idle_since -= 20
+        waiters._idle._began -= 40
+        assert consumer.metrics()["poll-idle-ratio-avg"] == pytest.approx(0.5, abs=0.1)
+        append(cluster, numbered(1))
+        await reading
+        assert waiters.idle_ratio(began + 1000) == 0.0
