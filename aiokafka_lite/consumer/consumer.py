@@ -20,9 +20,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from functools import partial
 from inspect import signature
-from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Never, Self, TypeVar, overload
 
@@ -58,7 +56,6 @@ from aiokafka_lite.consumer.consumer_arguments import (
     DEFAULT_STRATEGY,
 )
 from aiokafka_lite.consumer.consumer_health import consumer_health
-from aiokafka_lite.consumer.consumer_metrics import partition_metrics
 from aiokafka_lite.consumer.consumer_options import (
     DEFAULT_BUFFER_MEMORY,
     Deserializer,
@@ -1129,14 +1126,16 @@ class AIOKafkaConsumer:
 
         The lag counts to the end of the readable records, the lead from the first record, both as
         the last fetch reported them. They are None if no fetch was answered within the last 30
-        seconds, and while the broker is unreachable, rather than outdated.
+        seconds, and while the broker is unreachable, rather than outdated. The end of a partition
+        that is not being fetched (it is paused, or its buffered records are not read) is looked
+        up in the background, every two seconds while this or `metrics` is called.
 
         Raises:
             IllegalStateError: Called in another event loop or thread than the consumer's.
         """
         self._check_home()
         core = self._core
-        return partition_metrics(core.positions, partial(core.fetcher.knows_ends, now=time()))
+        return core.partition_metrics(core.positions)
 
     # --- checks and lookups
 

@@ -7,11 +7,11 @@ have their own counters, and positions are read on each call of `metrics()`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite._stats import Recent
-from aiokafka_lite.consumer.partitions.positions import PartitionState
+from aiokafka_lite.consumer.partitions.positions import Ends, PartitionState
 from aiokafka_lite.structs import TopicPartition
 
 if TYPE_CHECKING:  # membership is loaded by those who are in a group
@@ -91,10 +91,9 @@ class ConsumerMetrics:
 
     def snapshot(
         self,
-        states: Iterable[PartitionState],
+        ends: Iterable[Ends],
         now: float,
         *,
-        knows_ends: Callable[[PartitionState], bool],
         buffered: int,
         budget: int,
         group: tuple[Counters, CommitCounters] | None,
@@ -106,9 +105,8 @@ class ConsumerMetrics:
         JSON has no NaN.
 
         Args:
-            states: The states of the assigned partitions.
+            ends: The assigned partitions, with what is known of their starts and ends.
             now: Current time on the clock of the recorded values.
-            knows_ends: Returns True if a partition's first and last offsets are current.
             buffered: Bytes of buffered responses.
             budget: Maximum bytes of buffered responses.
             group: The counters of the membership and the commits; None without a group.
@@ -117,15 +115,13 @@ class ConsumerMetrics:
         assigned, held = 0, 0
         lags: list[int] = []
         leads: list[int] = []
-        for state in states:
+        for state, known, end, _ in ends:
             assigned += 1
             if state.fetched.chunk is not None:
                 held += state.fetched.chunk.count - state.fetched.chunk.index
-            if not knows_ends(state):
-                continue
-            if (lag := _lag(state)) is not None:
+            if (lag := _lag(state, end)) is not None:
                 lags.append(lag)
-            if (lead := _lead(state)) is not None:
+            if known and (lead := _lead(state)) is not None:
                 leads.append(lead)
         recent = self._recent
         recent.turn(now)
@@ -189,24 +185,20 @@ def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[s
 
 
 def partition_metrics(
-    states: Iterable[PartitionState], knows_ends: Callable[[PartitionState], bool]
+    ends: Iterable[Ends],
 ) -> dict[TopicPartition, dict[str, float | None]]:
     """Return lag and lead of each partition; None if unknown or outdated."""
     values: dict[TopicPartition, dict[str, float | None]] = {}
-    for state in states:
-        known = knows_ends(state)
+    for state, known, end, _ in ends:
         values[state.tp] = {
-            "records-lag": _float(_lag(state) if known else None),
+            "records-lag": _float(_lag(state, end)),
             "records-lead": _float(_lead(state) if known else None),
         }
     return values
 
 
-def _lag(state: PartitionState) -> int | None:
-    """Records between the position and the end of the readable records in the last fetch."""
-    end = state.source.highwater
-    if state.source.last_stable_offset is not None and state.source.last_stable_offset >= 0:
-        end = state.source.last_stable_offset
+def _lag(state: PartitionState, end: int | None) -> int | None:
+    """Records between the position and the end of the readable records."""
     position = state.position
     return None if end is None or position is None else max(end - position, 0)
 

@@ -24,7 +24,6 @@ import asyncio
 import copy
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
@@ -38,15 +37,17 @@ from aiokafka_lite.cluster.subscribed_topics import topics_refusal, wait_for_top
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.buffering.record_reader import CHUNK, Reader
 from aiokafka_lite.consumer.buffering.waiters import Waiters
+from aiokafka_lite.consumer.consumer_metrics import partition_metrics
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, GroupOptions, OffsetReset
 from aiokafka_lite.consumer.fetching.fetcher import Fetcher
 from aiokafka_lite.consumer.membership.assignment import Assignment
 from aiokafka_lite.consumer.membership.subscription import Subscription
+from aiokafka_lite.consumer.offsets.end_offsets import EndOffsets
 from aiokafka_lite.consumer.offsets.offset_validation import Validation
 from aiokafka_lite.consumer.offsets.position_resolver import CommittedOffset, PositionResolver
 from aiokafka_lite.consumer.partitions.delivery import Delivery, Record
 from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE, UNKNOWN_EPOCH
-from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
+from aiokafka_lite.consumer.partitions.positions import Ends, PartitionState, Positions
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalStateError,
@@ -153,6 +154,7 @@ class ConsumerCore:
             resolve_positions=self._resolve_positions,
             loop=loop,
         )
+        self._ends = EndOffsets(cluster, self.positions, options, self._tasks)
         self.validation = Validation(
             cluster, self.positions, self.buffer, options, self._tasks, loop, self._on_validated
         )
@@ -453,9 +455,8 @@ class ConsumerCore:
         """Return the consumer's metrics under Kafka's names."""
         group, now = self.group, self.loop.time()
         values = self.buffer.metrics.snapshot(
-            self.positions,
+            self._ends_of(self.positions),
             monotonic(),
-            knows_ends=partial(self.fetcher.knows_ends, now=time()),
             buffered=self.buffer.bytes,
             budget=self.options.buffer_memory,
             group=None
@@ -466,6 +467,19 @@ class ConsumerCore:
         values.update(self.cluster.connection_metrics(now))
         values["poll-idle-ratio-avg"] = self._waiters.idle_ratio(now)
         return values
+
+    def partition_metrics(
+        self, states: Iterable[PartitionState]
+    ) -> dict[TopicPartition, dict[str, float | None]]:
+        """Return lag and lead of these partitions."""
+        return partition_metrics(self._ends_of(states))
+
+    def _ends_of(self, states: Iterable[PartitionState]) -> list[Ends]:
+        now = time()
+        ends = list(self.fetcher.ends(states, now))
+        if self.started and not self.stopping:
+            self._ends.refresh(ends, now)
+        return ends
 
     # --- callbacks of the parts
 

@@ -34,7 +34,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from typing import Final
 from uuid import UUID
 
@@ -47,7 +48,7 @@ from aiokafka_lite.consumer.consumer_options import ConsumerOptions
 from aiokafka_lite.consumer.fetching.broker_fetch import BrokerFetch
 from aiokafka_lite.consumer.fetching.partition_response import Answers
 from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
-from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
+from aiokafka_lite.consumer.partitions.positions import Ends, PartitionState, Positions
 from aiokafka_lite.errors import KafkaError
 
 log = logging.getLogger(__name__)
@@ -246,18 +247,35 @@ class Fetcher:
         broker = self._brokers.get(state.source.node)
         return state.source.polled_at if broker is None else broker.polled_at(state)
 
-    def knows_ends(self, state: PartitionState, now: float) -> bool:
-        """True if the start and end offsets of the last response are still current: the broker
-        responded recently, and is not known to be unreachable.
+    def ends(self, states: Iterable[PartitionState], now: float) -> Iterator[Ends]:
+        """Return what is known of the start and the end of partitions.
+
+        One call for all of them, because a consumer may have thousands.
 
         Args:
             now: Seconds since the epoch.
         """
-        broker = self._brokers.get(state.source.node)
-        if broker is None or broker.failing:
-            return False
-        polled_at = broker.polled_at(state)
-        return polled_at is not None and now - polled_at / 1000 < ENDS_KNOWN_FOR
+        reachable = {node: each for node, each in self._brokers.items() if not each.failing}
+        for state in states:
+            source = state.source
+            broker = reachable.get(source.node)
+            if broker is None:
+                yield state, False, None, inf
+                continue
+            polled_at = broker.polled_at(state)
+            fetch_age = inf if polled_at is None else now - polled_at / 1000
+            listed_age = now - source.listed_at
+            end: int | None = None
+            if listed_age < fetch_age:
+                age = listed_age
+                if age < ENDS_KNOWN_FOR:
+                    end = source.listed_end
+            else:
+                age = fetch_age
+                if age < ENDS_KNOWN_FOR:
+                    stable = source.last_stable_offset
+                    end = source.highwater if stable is None or stable < 0 else stable
+            yield state, fetch_age < ENDS_KNOWN_FOR, end, age
 
     # --- pauses
 

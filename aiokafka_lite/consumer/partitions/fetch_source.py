@@ -33,6 +33,8 @@ class FetchSource:
             response and with brokers before 0.11.
         log_start_offset: First offset that the broker has, or None if it is not reported.
         polled_at: Milliseconds since the epoch of the last fetch response, or None.
+        listed_end: End of the readable records, as last looked up for the lag.
+        listed_at: When, in seconds since the epoch; 0.0: never.
     """
 
     __slots__ = (
@@ -40,6 +42,8 @@ class FetchSource:
         "highwater",
         "last_stable_offset",
         "leader_until",
+        "listed_at",
+        "listed_end",
         "log_start_offset",
         "node",
         "polled_at",
@@ -61,6 +65,8 @@ class FetchSource:
         self.last_stable_offset: int | None = None
         self.log_start_offset: int | None = None
         self.polled_at: int | None = None
+        self.listed_end = 0
+        self.listed_at = 0.0
 
     def on_new_leader(self) -> None:
         """The leader or its epoch changed: the new one may prefer another follower."""

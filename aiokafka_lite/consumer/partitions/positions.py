@@ -19,6 +19,7 @@ record: each record of a chunk has its epoch, and the record set returns that of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 from uuid import UUID
 
 from aiokafka_lite.cluster.metadata import Metadata
@@ -428,3 +429,9 @@ def error_of(state: PartitionState) -> Exception:
     if not state.error_stays:
         state.error = None
     return error
+
+
+Ends: TypeAlias = tuple[PartitionState, bool, int | None, float]
+"""A partition; True if its first offset is current; the offset after the last record that the
+application may read, None if that is not known or outdated; seconds since a fetch or a lookup
+reported that offset, infinite if neither did or if the broker is unreachable."""

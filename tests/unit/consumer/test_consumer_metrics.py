@@ -7,6 +7,9 @@ import pytest
 
 from aiokafka_lite.consumer.consumer_metrics import ConsumerMetrics
 from aiokafka_lite.consumer.fetching import fetcher
+from aiokafka_lite.consumer.offsets import end_offsets
+from aiokafka_lite.errors import TopicAuthorizationFailedError
+from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 
@@ -102,33 +105,83 @@ async def test_no_lag_is_told_of_a_broker_that_is_gone(
         assert consumer.metrics()["assigned-partitions"] == len(consumer.assignment()) == 3
 
 
-@pytest.mark.parametrize("why", ["silent broker", "stuck reader", "paused"])
 async def test_a_lag_that_was_right_once_is_not_told_for_ever(
-    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch, why: str
+    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetcher, "ENDS_KNOWN_FOR", 0.3)
+    append(cluster, numbered(6))
+    async with make(fetch_max_wait_ms=20) as consumer:
+        consumer.assign([TP0, TP1])
+        for _ in range(6):
+            await consumer.getone()
+        told = consumer.partition_metrics
+        await until(lambda: told()[TP0]["records-lag"] == 0)
+        cluster.pause(0)
+        append(cluster, numbered(10, 6))
+        await until(lambda: told()[TP0]["records-lag"] is None)
+        assert consumer.metrics()["records-lag-max"] is None
+        cluster.resume(0)
+
+
+@pytest.mark.parametrize("why", ["stuck reader", "paused"])
+async def test_the_lag_of_a_partition_that_is_not_fetched_is_looked_up(
+    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    monkeypatch.setattr(end_offsets, "REFRESH_AFTER", 0.1)
     for _ in range(3):
         append(cluster, numbered(2))
     async with make(fetch_max_wait_ms=20, max_partition_fetch_bytes=100) as consumer:
         consumer.assign([TP0, TP1])
         for _ in range(2 if why == "stuck reader" else 6):
             await consumer.getone()
+        if why == "paused":
+            consumer.pause(TP0)
         lag = 4 if why == "stuck reader" else 0
         told = consumer.partition_metrics
         await until(lambda: told()[TP0]["records-lag"] == lag)
-        if why == "silent broker":
-            cluster.pause(0)
-        elif why == "paused":
-            consumer.pause(TP0)
         append(cluster, numbered(10, 6))
-        await until(lambda: told()[TP0]["records-lag"] is None)
-        if why != "silent broker":  # which answers about what is idle
-            assert told()[TP1]["records-lag"] == 0
-        cluster.resume(0)
+        await until(lambda: told()[TP0]["records-lag"] == lag + 10)
+        assert consumer.metrics()["records-lag-max"] == lag + 10
         consumer.resume(TP0)
-        for _ in range(14 if why == "stuck reader" else 10):
-            await consumer.getone()
-        await until(lambda: told()[TP0]["records-lag"] == 0)
+        for _ in range(lag + 10):
+            await consumer.getone(TP0)
+        assert told()[TP0]["records-lag"] == 0
+
+
+async def test_no_end_is_looked_up_unless_metrics_are_read(
+    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(end_offsets, "REFRESH_AFTER", 0.05)
+    append(cluster, numbered(2))
+    async with make() as consumer:
+        consumer.assign([TP0])
+        await consumer.getone()
+        consumer.pause(TP0)
+        before = cluster.count(ApiKey.LIST_OFFSETS)
+        await asyncio.sleep(0.3)
+        assert cluster.count(ApiKey.LIST_OFFSETS) == before
+        await until(lambda: consumer.metrics() and cluster.count(ApiKey.LIST_OFFSETS) > before)
+
+
+async def test_a_failed_lookup_of_ends_does_no_harm(
+    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(end_offsets, "REFRESH_AFTER", 0.05)
+    monkeypatch.setattr(end_offsets, "GIVE_UP_AFTER", 0.1)
+    append(cluster, numbered(2))
+    async with make() as consumer:
+        consumer.assign([TP0])
+        await consumer.getone()
+        consumer.pause(TP0)
+        fault = cluster.control(
+            ApiKey.LIST_OFFSETS, times=None, error=TopicAuthorizationFailedError
+        )
+        await until(lambda: consumer.metrics() and fault.hits > 2)
+        fault.remove()
+        append(cluster, numbered(3, 2))
+        await until(lambda: consumer.partition_metrics()[TP0]["records-lag"] == 4)
+        consumer.resume(TP0)
+        await consumer.getone()
 
 
 async def test_columns_are_counted(cluster: FakeCluster, make: MakeConsumer) -> None:
@@ -143,7 +196,12 @@ def test_throttling_is_told() -> None:
     metrics.on_fetch(1000, 0.002, 0.03, 5.0)
     metrics.on_fetch(0, 0.5, 0.0, 5.1)
     told = metrics.snapshot(
-        (), 5.2, knows_ends=lambda state: True, buffered=0, budget=1, group=None, loop_time=0.0
+        (),
+        5.2,
+        buffered=0,
+        budget=1,
+        group=None,
+        loop_time=0.0,
     )
     assert told["fetch-throttle-time-max"] == 30
     assert told["fetch-throttle-time-avg"] == 15
