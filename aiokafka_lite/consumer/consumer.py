@@ -1121,7 +1121,9 @@ class AIOKafkaConsumer:
         self._check_home()
         return self._core.cluster.node_metrics(self._core.loop.time())
 
-    def partition_metrics(self) -> dict[TopicPartition, dict[str, float | None]]:
+    def partition_metrics(
+        self, *partitions: TopicPartition
+    ) -> dict[TopicPartition, dict[str, float | None]]:
         """Return `records-lag` and `records-lead` of each assigned partition. Not in aiokafka.
 
         The lag counts to the end of the readable records, the lead from the first record, both as
@@ -1130,12 +1132,26 @@ class AIOKafkaConsumer:
         that is not being fetched (it is paused, or its buffered records are not read) is looked
         up in the background, every two seconds while this or `metrics` is called.
 
+        Args:
+            *partitions: Only these, without those that are not assigned; all by default.
+
         Raises:
+            TypeError: An argument is not a TopicPartition.
             IllegalStateError: Called in another event loop or thread than the consumer's.
         """
         self._check_home()
         core = self._core
-        return core.partition_metrics(core.positions)
+        states: Iterable[PartitionState] = core.positions
+        if partitions:
+            found = (core.positions.get(as_partition(tp)) for tp in partitions)
+            states = [state for state in found if state is not None]
+        return core.partition_metrics(states)
+
+    def _identity(self) -> tuple[asyncio.AbstractEventLoop, str, str | None]:
+        """The event loop, the client id and the group, for the packages that observe clients."""
+        core = self._core
+        group = None if core.group is None else core.group.options.group_id
+        return core.loop, core.cluster.client_id, group
 
     # --- checks and lookups
 

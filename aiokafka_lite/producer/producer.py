@@ -707,6 +707,10 @@ class AIOKafkaProducer(SendCalls):
             self._check_home()
         return self._cluster.node_metrics(self._loop.time())
 
+    def _identity(self) -> tuple[asyncio.AbstractEventLoop, str, str | None]:
+        """The event loop, the client id and the group, for the packages that observe clients."""
+        return self._loop, self._name, None
+
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the numbers of a topic's partitions; wait until the topic is known.
 

@@ -6,6 +6,7 @@ that is dropped without `stop` warns, and its tasks and connections end.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import sys
 import traceback
@@ -678,6 +679,11 @@ class AIOKafkaShareConsumer:
         if not core.closed:
             core.check_home()
         return core.cluster.node_metrics(core.loop.time())
+
+    def _identity(self) -> tuple[asyncio.AbstractEventLoop, str, str | None]:
+        """The event loop, the client id and the group, for the packages that observe clients."""
+        core = self._core
+        return core.loop, core.cluster.client_id, core.group.driver.group_id
 
     # --- what a share group cannot do
 

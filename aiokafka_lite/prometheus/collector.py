@@ -1,0 +1,217 @@
+"""`KafkaCollector`: hands the metrics of clients to `prometheus_client`, from any thread.
+
+Non-obvious:
+- Clients are held weakly, so that one that is dropped is collected and warns as ever. A stopped
+  client disappears from the output with the next scrape.
+- A series that appears twice makes Prometheus reject the whole scrape. So clients with the same
+  id, such as consumers that keep the default, get a number in their label.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+from weakref import ReferenceType, ref
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
+
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, AIOKafkaShareConsumer
+from aiokafka_lite._arguments import seconds
+from aiokafka_lite.prometheus.metric_groups import series_name
+from aiokafka_lite.prometheus.snapshots import Client, Snapshot, SnapshotTimeoutError, take
+
+__all__ = ["KafkaCollector"]
+
+log: Final = logging.getLogger(__name__)
+
+_KINDS: Final[dict[type[Client], str]] = {
+    AIOKafkaProducer: "producer",
+    AIOKafkaConsumer: "consumer",
+    AIOKafkaShareConsumer: "share consumer",
+}
+_ABOUT: Final = "See docs/observability.md"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A client and its labels."""
+
+    client: ReferenceType[Client]
+    loop: asyncio.AbstractEventLoop
+    kind: str
+    client_id: str
+    group: str
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        return self.client_id, self.group
+
+
+class KafkaCollector(Collector):
+    """Collects the metrics of clients at each scrape.
+
+    It may be scraped in any thread. The snapshot of a client is taken in its event loop, in
+    slices of well under a millisecond. In the client's own loop a scrape works as well, but
+    blocks it meanwhile: prefer a thread, as `prometheus_client.start_http_server` has.
+
+    Args:
+        registry: Where to register; None: nowhere.
+        timeout: Seconds that a scrape waits for the event loop of each client. The metrics of a
+            client whose loop is blocked are omitted, and its `aiokafka_lite_scraped` is 0.
+
+    Raises:
+        ValueError: `timeout` is not positive and finite.
+    """
+
+    def __init__(
+        self, registry: CollectorRegistry | None = REGISTRY, *, timeout: float = 1.0
+    ) -> None:
+        if not 0 < seconds("timeout", timeout) < inf:
+            raise ValueError(f"`timeout` should be positive and finite, not {timeout!r}")
+        self._timeout = timeout
+        self._sources: list[_Source] = []
+        self._lock = threading.Lock()
+        if registry is not None:
+            registry.register(self)
+
+    def add(
+        self,
+        client: AIOKafkaProducer | AIOKafkaConsumer | AIOKafkaShareConsumer,
+        *,
+        client_id: str | None = None,
+    ) -> None:
+        """Collect the metrics of a client until it is stopped or dropped.
+
+        Args:
+            client: The client; it need not be started yet.
+            client_id: The label `client_id`; by default the client's own id. A number is added if
+                another client has the same label.
+
+        Raises:
+            TypeError: It is not a producer or consumer of this package.
+            ValueError: The client was added before.
+        """
+        kind = next((name for each, name in _KINDS.items() if isinstance(client, each)), None)
+        if kind is None:
+            raise TypeError(f"`client` should be a producer or consumer, not {client!r}")
+        with self._lock:
+            self._forget_collected()
+            if any(source.client() is client for source in self._sources):
+                raise ValueError(f"{client!r} was added before")
+            loop, own_id, group = client._identity()
+            taken = {source.client_id for source in self._sources}
+            name = wanted = client_id or own_id
+            number = 2
+            while name in taken:
+                name, number = f"{wanted}-{number}", number + 1
+            self._sources.append(_Source(ref(client), loop, kind, name, group or ""))
+
+    def remove(self, client: object) -> None:
+        """Stop collecting the metrics of a client; does nothing if it was not added."""
+        with self._lock:
+            self._sources = [each for each in self._sources if each.client() is not client]
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing, so that registering does not scrape."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """Take a snapshot of each client; called by `prometheus_client` for a scrape."""
+        with self._lock:
+            self._forget_collected()
+            sources = list(self._sources)
+        families = _Families()
+        for source in sources:
+            client = source.client()
+            if client is None:
+                continue
+            try:
+                snapshot = take(client, source.loop, self._timeout)
+            except SnapshotTimeoutError as error:
+                log.warning("%s: not scraped: %s", source.client_id, error)
+                families.gauge("aiokafka_lite_scraped", source.labels, 0.0)
+                continue
+            except Exception:
+                log.exception("%s: not scraped", source.client_id)
+                families.gauge("aiokafka_lite_scraped", source.labels, 0.0)
+                continue
+            if snapshot is None:
+                self.remove(client)
+                continue
+            families.gauge("aiokafka_lite_scraped", source.labels, 1.0)
+            families.add(source, snapshot)
+        return families.all
+
+    def _forget_collected(self) -> None:
+        self._sources = [each for each in self._sources if each.client() is not None]
+
+
+class _Families:
+    """The metrics of one scrape, by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
+
+    @property
+    def all(self) -> Iterable[Metric]:
+        return self._by_name.values()
+
+    def gauge(
+        self, name: str, values: tuple[str, ...], value: float, labels: tuple[str, ...] = ()
+    ) -> None:
+        self._family(name, labels).add_metric(values, value)
+
+    def add(self, source: _Source, snapshot: Snapshot) -> None:
+        """Add the metrics of one client."""
+        kind, labels = source.kind, source.labels
+        self.gauge("aiokafka_lite_ready", labels, float(snapshot.health.ready))
+        self.gauge("aiokafka_lite_alive", labels, float(snapshot.health.alive))
+        self._add(kind, snapshot.metrics, labels, ())
+        side = "producer" if kind == "producer" else "consumer"
+        for node_id, metrics in snapshot.nodes.items():
+            for metric, value in metrics.items():
+                if value is not None:
+                    name = f"kafka_{side}_node_{metric.replace('-', '_')}"
+                    family = self._family(name, ("node_id",))
+                    family.add_metric((*labels, f"node-{node_id}"), value)
+        by_metric: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
+        for (topic, partition), metrics in snapshot.partitions.items():
+            values = (*labels, topic, str(partition))
+            for metric, value in metrics.items():
+                if value is None:
+                    continue
+                known = by_metric.get(metric)
+                if known is None:
+                    known = self._family(series_name(kind, metric), ("topic", "partition"))
+                    by_metric[metric] = known
+                known.add_metric(values, value)
+
+    def _add(
+        self,
+        kind: str,
+        metrics: Mapping[str, float | None],
+        values: tuple[str, ...],
+        labels: tuple[str, ...],
+    ) -> None:
+        for metric, value in metrics.items():
+            if value is not None:
+                self._family(series_name(kind, metric), labels).add_metric(values, value)
+
+    def _family(
+        self, name: str, labels: tuple[str, ...]
+    ) -> GaugeMetricFamily | CounterMetricFamily:
+        family = self._by_name.get(name)
+        if family is None:
+            every = ("client_id", "group", *labels)
+            if name.endswith("_total"):
+                family = CounterMetricFamily(name, _ABOUT, labels=every)
+            else:
+                family = GaugeMetricFamily(name, _ABOUT, labels=every)
+            self._by_name[name] = family
+        return family
