@@ -1,10 +1,11 @@
 """Keeps a token, and renews it before it expires: the base class of all providers here.
 
 Non-obvious:
-- There is no background task, which would need an owner: the first authentication in the refresh
-  window renews the token. That is in time, because brokers and clients keep the old session until
-  the new one is there.
-- Concurrent calls in one event loop share a renewal. It is cancelled with its last caller.
+- A timer renews the token, so that no connection waits for the token endpoint when it
+  re-authenticates. The timer refers weakly to the source, which has no end of its own, and does
+  nothing if the token was not used since the last renewal. Then the next call renews it.
+- Concurrent calls in one event loop share a renewal. It is cancelled with its last caller, unless
+  the timer began it.
 - If a renewal fails while the token is still valid, the token stays in use, and the next attempt
   is made ten seconds later.
 """
@@ -20,6 +21,7 @@ import logging
 import math
 import random
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -31,8 +33,12 @@ __all__ = ["Token", "TokenSource", "jwt_times"]
 
 logger = logging.getLogger(__name__)
 
-PATIENCE = 5.0
-"""Seconds that a caller waits for a renewal while the old token is still valid."""
+LONGEST_TIMER = 86_400.0 * 30
+"""Seconds; a token that lives longer is renewed by a call."""
+
+PATIENCE = 1.0
+"""Seconds that a caller waits for a renewal while the old token is still valid: its connection
+holds back all requests meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class TokenSource(AbstractTokenProvider):
         self._token: Token | None = None
         self._refresh_at = 0.0
         self._renewal: _Renewal | None = None
+        self._used = False  # since the last renewal
 
     @abc.abstractmethod
     async def fetch(self) -> Token:
@@ -89,6 +96,7 @@ class TokenSource(AbstractTokenProvider):
         Cancellation: ends the fetch unless another caller waits for it.
         """
         now, kept = time.time(), self._token
+        self._used = True
         if kept is None or now >= kept.expires_at:
             return await self._renewed()
         if now < self._refresh_at:
@@ -96,15 +104,10 @@ class TokenSource(AbstractTokenProvider):
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._renewed()
-        except (KafkaError, TimeoutError) as error:
-            self._refresh_at = now + RETRY_SECONDS
-            logger.warning(
-                "%r keeps its token, which is valid for another %.0f s, because the renewal "
-                "failed: %s",
-                self,
-                kept.expires_at - now,
-                error if isinstance(error, KafkaError) else "timed out",
-            )
+        except TimeoutError:
+            return kept.value
+        except KafkaError as error:
+            self._on_failed_renewal(kept, error)
             return kept.value
 
     def extensions(self) -> Mapping[str, str]:
@@ -112,14 +115,12 @@ class TokenSource(AbstractTokenProvider):
         return self._extensions
 
     async def _renewed(self) -> str:
-        loop = asyncio.get_running_loop()
-        renewal = self._renewal
-        if renewal is None or renewal.loop is not loop or renewal.task.done():
-            renewal = _Renewal(loop, loop.create_task(self._renew(), name="aiokafka_lite token"))
-            self._renewal = renewal
+        renewal = self._begin_renewal(asyncio.get_running_loop())
         renewal.waiters += 1
         try:
-            return await asyncio.shield(renewal.task)
+            value = await asyncio.shield(renewal.task)
+            self._used = True
+            return value
         finally:
             renewal.waiters -= 1
             if not renewal.waiters and not renewal.task.done():
@@ -127,16 +128,63 @@ class TokenSource(AbstractTokenProvider):
                 if self._renewal is renewal:
                     self._renewal = None  # the next caller begins anew
 
+    def _begin_renewal(self, loop: asyncio.AbstractEventLoop) -> _Renewal:
+        renewal = self._renewal
+        if renewal is None or renewal.loop is not loop or renewal.task.done():
+            renewal = _Renewal(loop, loop.create_task(self._renew(), name="aiokafka_lite: token"))
+            self._renewal = renewal
+        return renewal
+
     async def _renew(self) -> str:
         token = await self.fetch()
         now = time.time()
         issued = now if token.issued_at is None else min(token.issued_at, now)
         self._token = token
+        self._used = False
         self._refresh_at = refresh_at(issued, token.expires_at, now, random.random())
+        self._set_timer(asyncio.get_running_loop(), self._refresh_at - now)
         return token.value
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, delay: float) -> None:
+        kept = self._token
+        if kept is not None and 0 < delay < LONGEST_TIMER:
+            loop.call_later(delay, _on_timer, weakref.ref(self), kept, loop)
+
+    def _renew_in_background(self, loop: asyncio.AbstractEventLoop, kept: Token) -> None:
+        renewal = self._begin_renewal(loop)
+        renewal.waiters += 1  # the timer's, for good: no caller's cancellation ends the renewal
+
+        def on_done(task: asyncio.Task[str]) -> None:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self._on_failed_renewal(kept, error)
+                if time.time() < kept.expires_at:
+                    self._set_timer(loop, RETRY_SECONDS)
+
+        renewal.task.add_done_callback(on_done)
+
+    def _on_failed_renewal(self, kept: Token, error: BaseException) -> None:
+        now = time.time()
+        if self._token is kept and self._refresh_at <= now:
+            self._refresh_at = now + RETRY_SECONDS
+            logger.warning(
+                "%r keeps its token, which is valid for another %.0f s, because the renewal "
+                "failed: %s",
+                self,
+                kept.expires_at - now,
+                error,
+            )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+
+def _on_timer(
+    reference: weakref.ref[TokenSource], kept: Token, loop: asyncio.AbstractEventLoop
+) -> None:
+    source = reference()
+    if source is not None and source._token is kept and source._used:
+        source._renew_in_background(loop, kept)
 
 
 def jwt_times(token: str) -> tuple[float | None, float | None]:

@@ -2,9 +2,11 @@
 
 import asyncio
 import base64
+import gc
 import json
 import logging
 import time
+import weakref
 from typing import Any
 
 import pytest
@@ -106,6 +108,69 @@ async def test_valid_token_stays_in_use_if_its_renewal_fails(
     assert await source.token() == "token 1"
     later(11)
     assert await source.token() == "token 4"
+
+
+async def test_used_token_is_renewed_by_a_timer() -> None:
+    source = Source(0.2, 1000)
+    assert await source.token() == "token 1"
+    async with asyncio.timeout(60):
+        while source.fetched < 2:
+            await asyncio.sleep(0.01)
+    assert await source.token() == "token 2"
+
+
+async def test_unused_token_is_not_renewed_by_a_timer() -> None:
+    source = Source(0.1, 1000)
+    await source.token()
+    source._used = False
+    await asyncio.sleep(0.2)
+    assert source.fetched == 1
+    assert await source.token() == "token 2"
+
+
+async def test_timer_tries_again_while_the_token_is_valid(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(token_source, "RETRY_SECONDS", 0.01)
+    source = Source(10, *[KafkaConnectionError("down")] * 3, 1000)
+    monkeypatch.setattr(token_source, "refresh_at", lambda issued, *_: issued + 0.05)
+    await source.token()
+    await source.token()
+    async with asyncio.timeout(60):
+        while source.fetched < 5:
+            await asyncio.sleep(0.01)
+    assert await source.token() == "token 5"
+    assert caplog.text.count("keeps its token") == 3
+
+
+async def test_cancelled_call_does_not_end_a_renewal_of_the_timer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = Source(10, 1000)
+    monkeypatch.setattr(token_source, "refresh_at", lambda issued, *_: issued + 0.05)
+    await source.token()
+    await source.token()
+    source.gate = asyncio.Event()
+    async with asyncio.timeout(60):
+        while source.fetched < 2:
+            await asyncio.sleep(0.01)
+    call = asyncio.create_task(source.token())
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait([call])
+    source.gate.set()
+    await asyncio.sleep(0)
+    assert await source.token() == "token 2"
+
+
+async def test_timer_does_not_keep_a_dropped_source() -> None:
+    source = Source(0.1)
+    await source.token()
+    dropped = weakref.ref(source)
+    del source
+    gc.collect()
+    assert dropped() is None
+    await asyncio.sleep(0.15)  # the timer finds nothing
 
 
 async def test_slow_renewal_does_not_hold_up_a_caller_with_a_valid_token(
