@@ -7,16 +7,17 @@ loudly; AIOKAFKA_LITE_REQUIRE_SPARK=1 makes that a failure instead. A test that 
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.spark.kinds import Kinds
+from tests.spark.shared_session import SharedSession
 from tools.kafka import KafkaNotAvailable, RealKafka
 from tools.spark import connector as connector_jars
-from tools.spark import missing, open_session
+from tools.spark import missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,11 +77,33 @@ def connector_class_path() -> list[Path]:
         return []
 
 
+_SHARED = pytest.StashKey[SharedSession]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    shared = item.config.stash.get(_SHARED, None)
+    if report.failed and shared is not None:
+        shared.doubted = True
+    return report
+
+
 @pytest.fixture(scope="session")
-def spark(connector_class_path: list[Path]) -> Iterator["SparkSession"]:
+def shared_session(
+    connector_class_path: list[Path], pytestconfig: pytest.Config
+) -> Iterator[SharedSession]:
+    shared = pytestconfig.stash[_SHARED] = SharedSession(connector_class_path)
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def spark(shared_session: SharedSession) -> "SparkSession":
     """The session, shared by the whole run: a test stops the queries that it started."""
-    with open_session(jars=connector_class_path) as session:
-        yield session
+    return shared_session.session()
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from aiokafka_lite.spark.pipeline.building import build
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
+    from tests.spark.shared_session import SharedSession
+
 ROWS = [
     {"key": "a", "value": '{"id": 1, "item": "tea", "price": 2.5}', "timestamp": "12:00:01"},
     {"key": "b", "value": '{"id": 2, "item": "cake", "price": 4}', "timestamp": "12:00:31"},
@@ -32,8 +34,9 @@ DECODE = {
 
 
 @pytest.fixture(scope="module")
-def rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def rows(shared_session: SharedSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Parquet folder with a topic's columns."""
+    spark = shared_session.session()
     path = tmp_path_factory.mktemp("rows") / "topic"
     frame = spark.createDataFrame(
         [(row["key"], row["value"], f"2026-01-01 {row['timestamp']}") for row in ROWS],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Topics = Callable[..., str]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def spark(spark: "SparkSession") -> "SparkSession":
     spark.dataSource.register(CrashingSink)
     return spark

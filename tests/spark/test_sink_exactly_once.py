@@ -35,7 +35,7 @@ RUNS = 4
 Topics = Callable[..., str]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def spark(spark: "SparkSession") -> "SparkSession":
     spark.dataSource.register(CrashingSink)
     return spark

@@ -9,11 +9,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import logging
 import os
 import re
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,8 +27,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
+WORKER_START = Path(__file__).parent / "worker_start"
+"""On the path of Python workers: connects them before they import anything."""
 OLDEST = (4, 2)
 """The oldest supported PySpark: earlier ones do not pass the end of a batch to a Python source."""
+
+logger = logging.getLogger(__name__)
 
 _JVM_EXIT = 60.0  # seconds the JVM may take to end
 
@@ -93,10 +99,30 @@ def open_session(
         try:
             yield session
         finally:
-            session.stop()
-            _end_jvm()
+            try:
+                session.stop()
+            finally:
+                _end_jvm()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def abandon(opened: contextlib.ExitStack) -> None:
+    """End the session in this stack, whose JVM may not answer any more or is gone."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession, SQLContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.kill()
+    try:
+        with warnings.catch_warnings(action="ignore"):  # that the JVM is gone
+            opened.close()
+    except Exception as error:
+        logger.info("The session could not be stopped: %r", error)
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    SQLContext._instantiatedContext = None
 
 
 def archive(jars: Sequence[Path] = ()) -> Path:
@@ -148,7 +174,7 @@ def _environment() -> Iterator[None]:
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONPATH": os.pathsep.join(
-            [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])],
+            [str(WORKER_START), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])],
         ),
         # An installed package is compiled. Where a checkout may not be, each worker and each stream
         # would compile it anew: a quarter of a second of CPU that no user pays.

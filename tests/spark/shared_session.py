@@ -1,0 +1,63 @@
+"""The Spark session that the tests of one process share."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from tools.spark import open_session
+from tools.spark.session import abandon
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATIENCE = 60  # seconds a session may take to show that it works
+
+logger = logging.getLogger(__name__)
+
+
+class SharedSession:
+    """The session of the run, and a new one if a test that failed has broken it."""
+
+    def __init__(self, jars: list[Path]) -> None:
+        self._jars = jars
+        self._open = ExitStack()
+        self._session: SparkSession | None = None
+        self.doubted = False
+
+    def session(self) -> SparkSession:
+        if self.doubted and self._session is not None and not self._works(self._session):
+            self._session = None
+            abandon(self._open)
+        self.doubted = False
+        if self._session is None:
+            self._session = self._open.enter_context(open_session(jars=self._jars))
+        return self._session
+
+    def _works(self, session: SparkSession) -> bool:
+        """Stop the queries that a test left running; True if the session then does its work."""
+        working = Future[bool]()
+
+        def work() -> None:
+            try:
+                for query in session.streams.active:
+                    query.stop()
+                working.set_result(session.range(1).count() == 1)
+            except Exception as error:
+                working.set_exception(error)
+
+        # In a thread of its own, which has a connection of its own to the JVM.
+        Thread(target=work, name="is the session broken?", daemon=True).start()
+        try:
+            return working.result(PATIENCE)
+        except Exception as error:
+            logger.warning("The Spark session is replaced, because it does not work: %r", error)
+            return False
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._open.close()
