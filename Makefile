@@ -10,7 +10,7 @@ PYSPARK := 4.2.0
 PARALLEL := -n 6
 WITH_BROKERS := -n 2 --dist loadfile --no-loadscope-reorder
 # Packages that have a native module and a twin; all others are the same in both builds.
-TWINS := protocol record net producer consumer
+TWINS := protocol record net producer consumer share
 # `make test` runs two parts at a time, the longest first.
 PARTS := test-real test-spark test-fast test-pure
 GATES  = $(BIN)/python -m tools.gates --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive

@@ -1,5 +1,6 @@
 # The record's C layout for native modules, so that a decoder fills it without a Python call. The
 # fields that the records of one batch share are stored once, in their BatchContext.
+cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -11,6 +12,8 @@ cdef class BatchContext:
     cdef object checksum           # None, or the CRC-32 of one v0/v1 message
 
 
+# Here, too, so that the collector tracks no subclass either.
+@cython.no_gc
 cdef class ConsumerRecord:
     cdef BatchContext context
     cdef public int64_t offset

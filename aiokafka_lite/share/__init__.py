@@ -6,7 +6,7 @@ A record flows through `leaders` (one share session per leader) -> `acquired_rec
 """
 
 from aiokafka_lite.share.acknowledge_type import AcknowledgeType
-from aiokafka_lite.share.acknowledgement import Acknowledgement
+from aiokafka_lite.share.records.record_marks import Acknowledgement
 from aiokafka_lite.share.share_consumer import AIOKafkaShareConsumer
 from aiokafka_lite.share.share_record import ShareRecord, ShareRecords
 

@@ -1,4 +1,4 @@
-"""The awaitable that acknowledging a record returns, and the outcome that many of them share.
+"""The outcome that the acknowledgements of many records share.
 
 All marks of an acquisition that leave in one request share an `Outcome`. An `Acknowledgement` adds
 only the record's offset, so marking a record costs one light object and neither a future nor a
@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Generator
-from typing import Any, Protocol
+from typing import Protocol
 
+from aiokafka_lite.share.records.record_marks import Acknowledgement, OutcomeCore
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Acknowledgement", "Outcome", "OutcomeOwner"]
@@ -41,7 +41,7 @@ Failures = list[tuple[int, int, BaseException]]
 """(first offset, last offset, error) of acknowledgements that failed."""
 
 
-class Outcome:
+class Outcome(OutcomeCore):
     """What became of the marks of one partition that were sent together.
 
     Args:
@@ -49,8 +49,6 @@ class Outcome:
         topic_partition: The partition.
 
     Attributes:
-        pending: Marks without a result yet.
-        done: True once every mark has its result.
         failures: Those that failed.
         deadlines: Of renewals, once done: the new lock deadline (loop time) by offset range.
     """
@@ -59,27 +57,31 @@ class Outcome:
         "_owner",
         "_seen",
         "_waiters",
+        "_watchers",
         "deadlines",
-        "done",
         "failures",
-        "pending",
         "topic_partition",
     )
 
     def __init__(self, owner: OutcomeOwner, topic_partition: TopicPartition) -> None:
+        super().__init__()
         self._owner = owner
         self._waiters: list[asyncio.Future[None]] = []
+        self._watchers: list[Acknowledgement] = []  # with callbacks
         self._seen = False
         self.topic_partition = topic_partition
-        self.pending = 0
-        self.done = False
         self.failures: Failures = []
         self.deadlines: list[tuple[int, int, float]] = []
 
     @property
     def awaited(self) -> bool:
         """True if a task waits for it."""
-        return bool(self._waiters)
+        return bool(self._waiters or self._watchers)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The consumer's event loop."""
+        return self._owner.loop
 
     def settle(self, count: int) -> None:
         """So many of the marks have their result; the last one ends the waits."""
@@ -91,6 +93,9 @@ class Outcome:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        watchers, self._watchers = self._watchers, []
+        for acknowledgement in watchers:
+            acknowledgement._call_back()
 
     def fail(self, first: int, last: int, error: BaseException, count: int) -> None:
         """The marks of these offsets failed, `count` of them (the others are gaps)."""
@@ -136,91 +141,25 @@ class Outcome:
         self._owner.on_awaited()
         return waiter
 
-    def call_soon(self, callback: Callable[..., object], *args: object) -> None:
-        """Call back in the next pass of the event loop."""
-        self._owner.loop.call_soon(callback, *args)
-
     def give_up(self, waiter: asyncio.Future[None]) -> None:
         """A waiter was cancelled."""
         if waiter in self._waiters:
             self._waiters.remove(waiter)
 
+    def watch(self, acknowledgement: Acknowledgement) -> None:
+        """An acknowledgement has callbacks."""
+        self._watchers.append(acknowledgement)
+        self._owner.on_awaited()
+
+    def unwatch(self, acknowledgement: Acknowledgement) -> None:
+        """It has none any more."""
+        self._watchers = [each for each in self._watchers if each is not acknowledgement]
+
+    def describe(self, offset: int) -> str:
+        """Name a record of the partition."""
+        topic, partition = self.topic_partition
+        return f"{topic}-{partition} offset {offset}"
+
     def __del__(self) -> None:
         if self.failures and not self._seen:
             self._owner.on_unseen_failure(self.topic_partition, self.failures)
-
-
-class Acknowledgement:
-    """The acknowledgement of one record; awaiting it waits for the broker's answer.
-
-    `await` returns None, or for a renewal the new `lock_deadline`. An acknowledgement that is not
-    awaited is sent nevertheless, with the next fetch or within a few milliseconds; if it fails, the
-    failure is logged.
-
-    Raises:
-        InvalidRecordStateError: The record was no longer locked for this consumer: the time of the
-            lock was over, or the session with the broker was lost. The group delivers the record
-            again, unless it reached the limit of deliveries.
-        KafkaError: The request failed; `ambiguous` is true if it may have taken effect.
-
-    Cancellation: stops the wait, never the acknowledgement.
-    """
-
-    __slots__ = ("_offset", "_outcome")
-
-    def __init__(self, outcome: Outcome, offset: int) -> None:
-        self._outcome = outcome
-        self._offset = offset
-
-    def done(self) -> bool:
-        """True if the result is known."""
-        return self._outcome.done
-
-    def result(self) -> float | None:
-        """Return what `await` returns.
-
-        Raises:
-            asyncio.InvalidStateError: There is no result yet.
-            KafkaError: As with `await`.
-        """
-        return self._outcome.result(self._offset)
-
-    def exception(self) -> BaseException | None:
-        """Return what `await` raises, or None.
-
-        Raises:
-            asyncio.InvalidStateError: There is no result yet.
-        """
-        try:
-            self.result()
-        except asyncio.InvalidStateError:
-            raise
-        except Exception as error:
-            return error
-        return None
-
-    def add_done_callback(self, callback: Callable[[Acknowledgement], object], /) -> None:
-        """Call back in the event loop once the result is known."""
-        if self._outcome.done:
-            self._outcome.call_soon(callback, self)
-        else:
-            self._outcome.wait().add_done_callback(lambda _: callback(self))
-
-    def __await__(self) -> Generator[Any, None, float | None]:
-        yield from self._until_settled()
-        return self._outcome.result(self._offset)
-
-    def _until_settled(self) -> Generator[Any, None, None]:
-        """Wait for the result, without raising it."""
-        outcome = self._outcome
-        if not outcome.done:
-            waiter = outcome.wait()
-            try:
-                yield from waiter
-            finally:
-                outcome.give_up(waiter)
-
-    def __repr__(self) -> str:
-        topic, partition = self._outcome.topic_partition
-        state = "done" if self._outcome.done else "pending"
-        return f"<Acknowledgement of {topic}-{partition} offset {self._offset}, {state}>"

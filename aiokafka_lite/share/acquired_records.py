@@ -27,9 +27,10 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.record.header import HEADER_SIZE, LENGTH_AT, LENGTH_END
 from aiokafka_lite.record.record_set import RecordSet
-from aiokafka_lite.share.acquisition import REJECT, RELEASE, Acquisition
-from aiokafka_lite.share.share_record import ShareRecord, share_record
-from aiokafka_lite.share.share_requests import AcquiredRange
+from aiokafka_lite.share.acquisition import Acquisition
+from aiokafka_lite.share.records._share_record_python import AcquiredRange
+from aiokafka_lite.share.records.offset_states import REJECT, RELEASE
+from aiokafka_lite.share.share_record import ShareRecord, acquired_of
 from aiokafka_lite.structs import RECORD_OF_ERROR, TopicPartition, UndeserializedRecord
 
 __all__ = ["RAISE", "Decoding", "Deserializer", "Item"]
@@ -128,28 +129,18 @@ class Decoding:
                 view = view[after[1] :]
                 records = RecordSet(view, topic, partition, after[0], check_crcs=self.check_crcs)
                 continue
-            for record in chunk:
-                offset = record.offset
-                while at < len(ranges) and ranges[at].last < offset:
-                    at += 1
-                if at == len(ranges):
-                    break
-                if ranges[at].first > offset:
-                    continue
-                while acquisitions[owner].last < offset:
-                    owner += 1
-                acquisition = acquisitions[owner]
-                if acquisition.hold(offset):
-                    shared = share_record(record, acquisition, ranges[at].delivery_count)
-                    self._deserialize(shared, acquisition, items)
+            acquired, at, owner = acquired_of(chunk, ranges, acquisitions, at, owner)
+            if self.key_deserializer is None and self.value_deserializer is None:
+                items.extend(acquired)
+            else:
+                for record in acquired:
+                    self._deserialize(record, items)
         if records.exhausted and records.next_offset <= end:
             self._on_missing(acquisitions, tp, records.next_offset, end)
         records.close()
         return items
 
-    def _deserialize(
-        self, record: ShareRecord[Any, Any], acquisition: Acquisition, items: list[Item]
-    ) -> None:
+    def _deserialize(self, record: ShareRecord[Any, Any], items: list[Item]) -> None:
         part, key, value = "key", record.key, record.value
         try:
             if self.key_deserializer is not None:
@@ -172,7 +163,8 @@ class Decoding:
                 part,
                 error,
             )
-            acquisition.mark_undecided(record.offset, record.offset, _KINDS[self.on_undecodable])
+            kind = _KINDS[self.on_undecodable]
+            record._marks.mark_undecided(record.offset, record.offset, kind)
         else:
             items.append(record)
 

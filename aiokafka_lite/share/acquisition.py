@@ -18,24 +18,25 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from aiokafka_lite.errors import IllegalStateError, InvalidRecordStateError
-from aiokafka_lite.share.acknowledgement import Acknowledgement, Outcome, OutcomeOwner
+from aiokafka_lite.share.acknowledgement import Outcome, OutcomeOwner
+from aiokafka_lite.share.records.offset_states import (
+    ABSENT,
+    ACCEPT,
+    DONE,
+    GAP,
+    HELD,
+    IN_FLIGHT,
+    LOST,
+    REJECT,
+    RELEASE,
+    RENEW,
+    RENEWING,
+)
+from aiokafka_lite.share.records.record_marks import Acknowledgement, Marks
 from aiokafka_lite.share.share_session import PartitionId
 from aiokafka_lite.structs import TopicPartition
 
-__all__ = ["ACCEPT", "GAP", "REJECT", "RELEASE", "RENEW", "Acquisition", "AcquisitionOwner", "Run"]
-
-# The states of an offset. The first five are also the types on the wire.
-GAP: Final = 0  # to be sent
-ACCEPT: Final = 1  # to be sent
-RELEASE: Final = 2  # to be sent
-REJECT: Final = 3  # to be sent
-RENEW: Final = 4  # to be sent; the record stays undecided
-HELD: Final = 5  # acquired and undecided
-RENEWING: Final = 6  # its renewal is in flight; undecided
-IN_FLIGHT: Final = 0x10  # with one of the first four: taken for a request
-DONE: Final = 0x20  # the broker has its terminal acknowledgement
-LOST: Final = 0x21  # the lock is gone
-ABSENT: Final = 0x22  # not acquired
+__all__ = ["Acquisition", "AcquisitionOwner", "Run"]
 
 _TERMINAL: Final = re.compile(rb"[\x00-\x03]+")
 _RENEWALS: Final = re.compile(rb"\x04+")
@@ -92,7 +93,7 @@ class Run:
         return self.last + 1 - self.first
 
 
-class Acquisition:
+class Acquisition(Marks):
     """What one response acquired of one partition.
 
     Args:
@@ -111,19 +112,15 @@ class Acquisition:
 
     __slots__ = (
         "_open",
-        "_outcome",
         "_owner",
         "_renewal",
-        "_renewed",
-        "base",
-        "deadline",
         "latest",
         "lost",
         "partition_id",
-        "refusal",
-        "states",
         "topic_partition",
     )
+
+    outcome: Outcome | None
 
     def __init__(
         self,
@@ -135,19 +132,14 @@ class Acquisition:
         deadline: float,
         latest: float,
     ) -> None:
+        super().__init__(first, bytearray([ABSENT]) * (last + 1 - first), deadline)
         self._owner = owner
-        self._outcome: Outcome | None = None  # of the terminal marks to be taken
         self._renewal: Outcome | None = None  # of the renewals to be taken
-        self._renewed: dict[int, float] = {}  # deadlines that differ, by offset
         self.topic_partition = topic_partition
         self.partition_id = partition_id
-        self.base = first
-        self.states = bytearray([ABSENT]) * (last + 1 - first)
         self._open = 0  # offsets that wait for a decision or a result
-        self.deadline = deadline
         self.latest = latest
         self.lost: InvalidRecordStateError | None = None
-        self.refusal: str | None = None
 
     # acquiring
 
@@ -156,14 +148,6 @@ class Acquisition:
         start, stop = first - self.base, last + 1 - self.base
         self.states[start:stop] = bytes(stop - start)
         self._open += stop - start
-
-    def hold(self, offset: int) -> bool:
-        """There is a record at an offset. Returns True if the offset was acquired."""
-        index = offset - self.base
-        if not 0 <= index < len(self.states) or self.states[index] != GAP:
-            return False
-        self.states[index] = HELD
-        return True
 
     def hold_gaps(self, first: int, last: int) -> int:
         """There are records at the gaps of a range after all; returns their number."""
@@ -181,33 +165,18 @@ class Acquisition:
 
     # marking
 
-    def mark(self, offset: int, kind: int) -> Acknowledgement:
-        """Acknowledge a record with a terminal type.
-
-        Raises:
-            IllegalStateError: The record was acknowledged before, or the mode is implicit.
-        """
+    def _mark_slowly(self, offset: int, kind: int) -> Acknowledgement:
         index = offset - self.base
         if self.states[index] != HELD or self.refusal is not None:
             refused = self._refused(offset, self.states[index])
             if refused is not None:
                 return refused
         self.states[index] = kind
-        outcome = self._outcome
+        outcome = self.outcome
         if outcome is None:
             outcome = self._open_outcome()
         outcome.pending += 1
         return Acknowledgement(outcome, offset)
-
-    def accept_undecided(self, offset: int) -> None:
-        """Accept a record unless it is marked, without an acknowledgement object."""
-        index = offset - self.base
-        if self.states[index] == HELD and self.refusal is None:
-            self.states[index] = ACCEPT
-            outcome = self._outcome or self._open_outcome()
-            outcome.pending += 1
-        elif not self.is_marked(offset):
-            self.mark(offset, ACCEPT)
 
     def renew(self, offset: int) -> Acknowledgement:
         """Restart the time of a record's lock.
@@ -231,11 +200,6 @@ class Acquisition:
         self._renewal.pending += 1
         return Acknowledgement(self._renewal, offset)
 
-    def is_marked(self, offset: int) -> bool:
-        """True if a record has a terminal acknowledgement, sent or to be sent."""
-        state = self.states[offset - self.base]
-        return state == DONE or ACCEPT <= state & ~IN_FLIGHT <= REJECT
-
     def mark_undecided(self, first: int, last: int, kind: int) -> int:
         """Mark all undecided records of a range, without acknowledgement objects.
 
@@ -251,12 +215,12 @@ class Acquisition:
                 self.states[index] = kind
                 count += 1
         if count:
-            outcome = self._outcome or self._open_outcome()
+            outcome = self.outcome or self._open_outcome()
             outcome.pending += count
         return count
 
     def _open_outcome(self) -> Outcome:
-        outcome = self._outcome = Outcome(self._owner, self.topic_partition)
+        outcome = self.outcome = Outcome(self._owner, self.topic_partition)
         self._owner.on_marked(self)
         return outcome
 
@@ -291,7 +255,7 @@ class Acquisition:
 
     def take(self) -> list[Run]:
         """Take the terminal marks and gaps to be sent."""
-        outcome, self._outcome = self._outcome, None
+        outcome, self.outcome = self.outcome, None
         runs = self._runs(_TERMINAL, outcome)
         self.states = self.states.translate(_TAKEN)
         return runs
@@ -311,7 +275,7 @@ class Acquisition:
     @property
     def terminal_waiting(self) -> bool:
         """True if terminal marks or gaps are to be sent."""
-        return self._outcome is not None or GAP in self.states
+        return self.outcome is not None or GAP in self.states
 
     def _runs(self, kind: re.Pattern[bytes], outcome: Outcome | None) -> list[Run]:
         base = self.base
@@ -341,7 +305,7 @@ class Acquisition:
         """The broker restarted the time of these locks."""
         start, stop = run.first - self.base, run.last + 1 - self.base
         self.states[start:stop] = self.states[start:stop].translate(_HELD_AGAIN)
-        self._renewed.update(dict.fromkeys(range(run.first, run.last + 1), deadline))
+        self.renewed.update(dict.fromkeys(range(run.first, run.last + 1), deadline))
         self.latest = max(self.latest, latest)
         if run.outcome is not None:
             run.outcome.renewed(run.first, run.last, deadline, len(run))
@@ -373,7 +337,7 @@ class Acquisition:
             state = self.states[index]
             outcome = None
             if ACCEPT <= state <= REJECT:
-                outcome = self._outcome
+                outcome = self.outcome
             elif state == RENEW:
                 outcome = self._renewal
             if RENEW <= state <= RENEWING:
@@ -382,8 +346,8 @@ class Acquisition:
                 offset = self.base + index
                 outcome.fail(offset, offset, error, 1)
         self._change(start, stop, self.states[start:stop].translate(_GONE))
-        if self._outcome is not None and self._outcome.done:
-            self._outcome = None
+        if self.outcome is not None and self.outcome.done:
+            self.outcome = None
         if self._renewal is not None and self._renewal.done:
             self._renewal = None
         if start == 0 and stop == len(self.states):
@@ -394,10 +358,6 @@ class Acquisition:
     def last(self) -> int:
         """The last offset."""
         return self.base + len(self.states) - 1
-
-    def lasts_beyond(self, now: float) -> bool:
-        """True if every lock that was not settled exists beyond a time (loop time)."""
-        return self.deadline > now and LOST not in self.states
 
     @property
     def open(self) -> bool:
@@ -414,12 +374,6 @@ class Acquisition:
         """True if the offset was acquired here, and its lock is not known to be gone."""
         index = offset - self.base
         return 0 <= index < len(self.states) and self.states[index] < DONE
-
-    def deadline_of(self, offset: int) -> float:
-        """Loop time when a record's lock may end; 0.0 if it is gone."""
-        if self.states[offset - self.base] == LOST:
-            return 0.0
-        return self._renewed.get(offset, self.deadline) if self._renewed else self.deadline
 
 
 def expired(topic_partition: TopicPartition) -> InvalidRecordStateError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from aiokafka_lite.share.acknowledgement import Acknowledgement
+from aiokafka_lite.share.records._record_marks_python import until_settled
+from aiokafka_lite.share.records.record_marks import Acknowledgement
 
 __all__ = ["BatchAcknowledgement"]
 
@@ -44,7 +45,7 @@ class BatchAcknowledgement:
     def __await__(self) -> Generator[Any, None, None]:
         for each in self._acknowledgements:
             if not each.done():
-                yield from each._until_settled()
+                yield from until_settled(each)
         for each in self._acknowledgements:
             each.result()
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Container, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 from aiokafka_lite.share.acquired_records import Item
-from aiokafka_lite.share.acquisition import Acquisition
-from aiokafka_lite.share.share_record import ShareRecord
+from aiokafka_lite.share.share_record import ShareRecord, all_locked
 
 __all__ = ["ShareBuffer"]
 
@@ -68,26 +68,29 @@ class ShareBuffer:
         Raises:
             Exception: The next record could not be decoded.
         """
-        records: list[Record] = []
         items = self._items
-        now = self._loop.time()
-        locked: Acquisition | None = None  # its locks exist, so its records need no look
+        count = min(limit, len(items))
+        first = list(items) if count == len(items) else list(islice(items, count))
+        if all_locked(first, self._loop.time()):
+            if count == len(items):
+                items.clear()
+            else:
+                for _ in range(count):
+                    items.popleft()
+            return cast(list[Record], first)
+        records: list[Record] = []
         while len(records) < limit and items:
-            item = items[0]
-            if isinstance(item, BaseException):
-                if records:
-                    break
-            elif item._acquisition is locked:
-                records.append(item)
-                items.popleft()
-                continue
-            elif item._acquisition.lasts_beyond(now):
-                locked = item._acquisition
-                continue
+            if records and isinstance(items[0], BaseException):
+                break
             record = self.take()
             if record is not None:
                 records.append(record)
         return records
+
+    def clear(self) -> None:
+        """Drop everything, and let the waiting reads look again."""
+        self._items.clear()
+        self.wake()
 
     def take_others(self, topics: Container[str]) -> list[Record]:
         """Remove and return the records of all other topics."""

@@ -36,10 +36,10 @@ from aiokafka_lite.cluster.reach import StateClock
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.share.acknowledge_type import AcknowledgeType
-from aiokafka_lite.share.acknowledgement import Acknowledgement
 from aiokafka_lite.share.acquired_records import Deserializer
 from aiokafka_lite.share.handling.run_options import TRANSIENT, RunOptions
 from aiokafka_lite.share.handling.worker import Worker
+from aiokafka_lite.share.records.record_marks import Acknowledgement
 from aiokafka_lite.share.share_core import GIVE_UP_WITHIN, ShareCore, mark
 from aiokafka_lite.share.share_health import share_health
 from aiokafka_lite.share.share_options import refuse_options, share_options
@@ -599,7 +599,7 @@ class AIOKafkaShareConsumer:
         if arguments and isinstance(arguments[0], ShareRecord) and len(arguments) <= 2:
             record = arguments[0]
             kind = _type(arguments[1] if len(arguments) == 2 else AcknowledgeType.ACCEPT)
-            return mark(record._acquisition, record.offset, kind)
+            return mark(record._marks, record.offset, kind)
         if len(arguments) not in (3, 4) or isinstance(arguments[0], ShareRecord):
             raise TypeError(
                 "acknowledge() takes (record[, type]) or (topic, partition, offset[, type]), not "

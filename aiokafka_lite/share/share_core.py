@@ -31,12 +31,13 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaError,
 )
-from aiokafka_lite.share.acknowledgement import Acknowledgement, Failures
+from aiokafka_lite.share.acknowledgement import Failures
 from aiokafka_lite.share.acquired_records import Item
-from aiokafka_lite.share.acquisition import ACCEPT, RELEASE, RENEW, Acquisition
 from aiokafka_lite.share.leaders.leader_links import LeaderLinks
 from aiokafka_lite.share.leaders.link_owner import Claimant
 from aiokafka_lite.share.loss_log import LossLog
+from aiokafka_lite.share.records.offset_states import ACCEPT, RELEASE, RENEW
+from aiokafka_lite.share.records.record_marks import Acknowledgement, Marks
 from aiokafka_lite.share.share_buffer import ShareBuffer
 from aiokafka_lite.share.share_group import ShareGroup
 from aiokafka_lite.share.share_metrics import ShareMetrics
@@ -191,7 +192,7 @@ class ShareCore:
         self._tasks.cancel()
         self.group.abort()
         self.cluster.abort()
-        self.buffer.wake()
+        self.buffer.clear()
 
     def on_forked(self, error: KafkaError) -> None:
         """Reject every call in a forked child, and touch nothing (see `_fork`)."""
@@ -208,7 +209,7 @@ class ShareCore:
         """Replace the subscription; buffered records of other topics are released."""
         self.topics = topics
         for record in self.buffer.take_others(topics):
-            record._acquisition.mark_undecided(record.offset, record.offset, RELEASE)
+            record._marks.mark_undecided(record.offset, record.offset, RELEASE)
         if self.started:
             self._track_topics()
             if topics:
@@ -293,7 +294,7 @@ class ShareCore:
         """Accept what was delivered (implicit mode)."""
         delivered, self._delivered = self._delivered, []
         for record in delivered:
-            record._acquisition.mark_undecided(record.offset, record.offset, ACCEPT)
+            record._marks.mark_undecided(record.offset, record.offset, ACCEPT)
 
     def _check_running(self) -> None:
         self.check_home()
@@ -424,7 +425,7 @@ class ShareCore:
             self.buffer.wake()
 
 
-def mark(acquisition: Acquisition, offset: int, kind: int) -> Acknowledgement:
+def mark(acquisition: Marks, offset: int, kind: int) -> Acknowledgement:
     """Acknowledge an acquired offset with any type."""
     if kind == RENEW:
         return acquisition.renew(offset)

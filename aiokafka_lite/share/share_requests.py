@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from aiokafka_lite.cluster.metadata import LeaderHint, Node
@@ -19,6 +19,7 @@ from aiokafka_lite.protocol.messages.share_acknowledge import (
 )
 from aiokafka_lite.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from aiokafka_lite.share.pending_acknowledgements import Part
+from aiokafka_lite.share.records._share_record_python import AcquiredRange
 from aiokafka_lite.share.share_session import PartitionId, SessionFetch
 
 __all__ = [
@@ -142,14 +143,6 @@ def _batches(part: Part) -> Iterable[tuple[int, int, list[int]]]:
         types = run.types
         uniform = types.count(types[0]) == len(types)
         yield run.first, run.last, [types[0]] if uniform else list(types)
-
-
-class AcquiredRange(NamedTuple):
-    """Acquired offsets with the same delivery count."""
-
-    first: int
-    last: int
-    delivery_count: int
 
 
 def acquired_ranges(

@@ -253,6 +253,26 @@ class Maker:
             "orders", 0, 0, 0, 0, b"key", b"value", None, 3, 5, ()
         )
 
+    def make_marks(self) -> Any:
+        native = self.modules["record_marks_native"]
+        marks = native.Marks(0, bytearray(self.chance.choice((0, 1, 9))), 1.0)
+        for offset in range(self.chance.randrange(3)):
+            marks.hold(offset)
+        marks.outcome = native.OutcomeCore()
+        return marks
+
+    def make_acknowledgement(self) -> Any:
+        native = self.modules["record_marks_native"]
+        return native.Acknowledgement(native.OutcomeCore(), self.chance.choice((0, 2**62)))
+
+    def make_share_record(self) -> Any:
+        native = self.modules["share_record_native"]
+        acquired, _, _ = native.acquired_of(
+            [self.make_record()], [(0, 9, 1)], [self.modules["record_marks_native"].Marks(
+                0, bytearray(9), 1.0)], 0, 0
+        )  # fmt: skip
+        return acquired[0]
+
     def value(self, objects: list[Any]) -> Any:
         """Any argument."""
         chance = self.chance

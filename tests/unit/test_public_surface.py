@@ -50,6 +50,7 @@ RETURNED: Final = (
 )
 """Classes whose objects public methods return, although no public module names them."""
 TWINS: Final = {
+    "Acknowledgement": "aiokafka_lite.share.records._record_marks_python:Acknowledgement",
     "ConsumerRecord": "aiokafka_lite._consumer_record_python:ConsumerRecord",
     "ShareRecord": "aiokafka_lite._consumer_record_python:ConsumerRecord",
 }

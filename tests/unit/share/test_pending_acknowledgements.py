@@ -16,8 +16,9 @@ from aiokafka_lite.errors import (
     NotLeaderForPartitionError,
 )
 from aiokafka_lite.share.acknowledgement import Failures
-from aiokafka_lite.share.acquisition import ACCEPT, REJECT, RELEASE, Acquisition
+from aiokafka_lite.share.acquisition import Acquisition
 from aiokafka_lite.share.pending_acknowledgements import ATTEMPTS, PendingAcknowledgements
+from aiokafka_lite.share.records.offset_states import ACCEPT, REJECT, RELEASE
 from aiokafka_lite.share.share_session import PartitionId
 from aiokafka_lite.structs import TopicPartition
 
@@ -297,7 +298,7 @@ def test_an_awaiting_task_that_is_cancelled_affects_no_other() -> None:
 
         first, second = asyncio.create_task(wait(one)), asyncio.create_task(wait(two))
         await asyncio.sleep(0)
-        assert one._outcome.awaited
+        assert acquisition.outcome.awaited
         first.cancel()
         await asyncio.sleep(0)
         leader.exchange()

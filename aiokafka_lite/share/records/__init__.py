@@ -1,0 +1,1 @@
+"""Acquired records and their marks: what runs for each record, native if compiled."""

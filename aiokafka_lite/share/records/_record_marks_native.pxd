@@ -1,0 +1,32 @@
+# For native share records: marking one without a Python call.
+from libc.stdint cimport int64_t
+
+
+cdef class OutcomeCore:
+    cdef public Py_ssize_t pending
+    cdef public bint done
+
+
+cdef class Acknowledgement:
+    cdef OutcomeCore _outcome
+    cdef list _callbacks
+    cdef list _waiters
+    cdef int64_t _offset
+    cdef bint _cancelled
+
+
+cdef class Marks:
+    cdef public bytearray states
+    cdef public OutcomeCore outcome
+    cdef public object refusal
+    cdef public dict renewed
+    cdef public int64_t base
+    cdef public double deadline
+
+    cdef unsigned char *place(self, int64_t offset) except? NULL
+    cdef int state_of(self, int64_t offset) except -1
+    cdef bint hold_offset(self, int64_t offset) except -1
+    cdef mark_offset(self, int64_t offset, int kind)
+    cdef int accept_offset(self, int64_t offset) except -1
+    cdef bint marked_at(self, int64_t offset) except -1
+    cdef double deadline_at(self, int64_t offset) except? -1.0
