@@ -173,7 +173,12 @@ class ClusterState:
             self.group_config,
             self.features,
             self.groups,
-            DeadLetters(self.topics, self.broker_config, self.clock),
+            DeadLetters(
+                self.topics,
+                lambda name, configs: self.create_topic(name, configs=configs),
+                self.broker_config,
+                self.clock,
+            ),
         )
 
     @property

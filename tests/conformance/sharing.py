@@ -121,6 +121,16 @@ class Sharer:
             await self._pause()
         raise TimeoutError("no assignment")
 
+    async def beat_until_assigned(self, *partitions: int) -> None:
+        """Send heartbeats until it has these partitions of its first topic."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                answer = await self.beat(subscribed_topic_names=self.topics)
+                held = answer.assignment.topic_partitions if answer.assignment else []
+                if any(sorted(one.partitions) == list(partitions) for one in held):
+                    return
+                await self._pause()
+
     async def _pause(self) -> None:
         await asyncio.sleep(0.05)
 

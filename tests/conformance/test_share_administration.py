@@ -1,5 +1,6 @@
 """Share groups (KIP-932): membership, descriptions, offsets and deletion."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -10,6 +11,10 @@ from aiokafka_lite.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
 )
 from aiokafka_lite.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from aiokafka_lite.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from aiokafka_lite.protocol.messages.delete_groups import DeleteGroupsRequest
 from aiokafka_lite.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -25,8 +30,17 @@ from aiokafka_lite.protocol.messages.share_group_describe import ShareGroupDescr
 from aiokafka_lite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.conformance.conftest import Compare
 from tests.conformance.membership import Member, new_group
-from tests.conformance.sharing import ACCEPT, RELEASE, fill, new_sharer
-from tests.conformance.target import Target
+from tests.conformance.requests import produce
+from tests.conformance.sharing import (
+    ACCEPT,
+    RELEASE,
+    Sharer,
+    batch_of,
+    configure_group,
+    fill,
+    new_sharer,
+)
+from tests.conformance.target import PATIENCE, Target
 
 pytestmark = pytest.mark.real
 
@@ -174,5 +188,51 @@ async def test_offsets_of_share_groups(compare: Compare) -> None:
         await target.ask(delete(target.unique("absent"), topic), 0)
         await target.ask(offsets(a.group, None), 1)
         await target.ask(offsets(a.group, (topic, [0])), 1)
+
+    await compare(scenario)
+
+
+async def grow(target: Target, topic: str, count: int) -> None:
+    """Add partitions, without recording."""
+    request = CreatePartitionsRequest([CreatePartitionsTopic(topic, count, None)], 10_000)
+    answer = await target.quietly(request, 3, "topics")
+    assert not answer.results[0].error_code, answer
+    async with asyncio.timeout(PATIENCE):
+        while await target.leader_of(topic, count - 1) < 0:
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("reset", ["latest", "earliest"])
+async def test_partitions_added_later(compare: Compare, reset: str) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(1)
+        await fill(target, topic, 2)
+        a = await new_sharer(target, topic, share_auto_offset_reset=reset)
+        await a.warm_up(0)
+        await grow(target, topic, 2)
+        written = await target.quietly(produce(topic, batch_of(1), batch_of(3)), 8, "producer")
+        assert not written.responses[0].partition_responses[1].error_code, written
+        await a.beat_until_assigned(0, 1)
+        await a.get(1)
+        await a.acknowledge({1: [(0, 2, [ACCEPT])]})
+        await target.ask(offsets(a.group, (topic, [1])), 1)
+
+    await compare(scenario)
+
+
+async def test_offsets_set_before_a_member_joins(compare: Compare) -> None:
+    async def scenario(target: Target) -> None:
+        topic = await target.topic(2)
+        written = await target.quietly(produce(topic, batch_of(3), batch_of(3)), 8, "producer")
+        assert not written.responses[0].partition_responses[1].error_code, written
+        group = await new_group(target)
+        await configure_group(target, group, share_auto_offset_reset="latest")
+        await target.ask(alter(group, topic, (0, 2)), 0)
+        a = Sharer(target, group, "a", [topic])
+        await a.join()
+        await a.beat_until_assigned(0, 1)
+        await a.warm_up(0, 1)
+        await a.get(1, epoch=0)
+        await a.get(0)
 
     await compare(scenario)

@@ -127,6 +127,11 @@ def check_group_configs(values: Mapping[str, str], brokers: BrokerConfigs) -> No
     offset_reset = values.get("share.auto.offset.reset", "latest")
     if offset_reset not in ("earliest", "latest") and not _DURATION.fullmatch(offset_reset):
         raise InvalidConfigurationError(f"share.auto.offset.reset cannot be {offset_reset!r}")
+    if values.get("errors.deadletterqueue.topic.name", "").startswith("__"):
+        raise InvalidConfigurationError(
+            "errors.deadletterqueue.topic.name: the name of a dead-letter topic must not start"
+            " with '__'"
+        )
     assignor = values.get("streams.assignor.name", "sticky")
     if assignor not in brokers.members("group.streams.assignors"):
         raise InvalidConfigurationError(

@@ -3,13 +3,21 @@
 Source: Kafka's `ShareGroupDLQStateManager`. A letter's headers say which record it was and why it
 was archived; key and value are copied only if the group wants that. The records' own headers and
 timestamps are lost. If the topic cannot be written, the records are archived without a letter.
+
+The name of the topic must begin with the brokers' prefix, and must not begin with `__`. The topic
+must accept the letters of groups. If it does not exist, the brokers may create it.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from aiokafka_lite.errors import BrokerResponseError
+from aiokafka_lite.errors import (
+    BrokerResponseError,
+    InvalidTopicError,
+    LeaderNotAvailableError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing.clock import Clock
@@ -24,7 +32,7 @@ __all__ = ["DeadLetters", "Undeliverable"]
 logger: Final = logging.getLogger(__name__)
 
 ALL_IN_SYNC: Final = -1
-ANY_SIZE: Final = 2**31 - 1
+ACCEPTS_LETTERS: Final = "errors.deadletterqueue.group.enable"
 REJECTED: Final = "Offset rejected by client."
 EXCEEDED: Final = "Offset delivery count exceeded the threshold."
 
@@ -54,12 +62,20 @@ class DeadLetters:
 
     Args:
         topics: The cluster's topics.
+        create: Creates a topic with the default number of partitions: name, configurations.
         brokers: The configurations of the brokers.
         clock: The cluster's clock.
     """
 
-    def __init__(self, topics: Mapping[str, Topic], brokers: BrokerConfigs, clock: Clock) -> None:
+    def __init__(
+        self,
+        topics: Mapping[str, Topic],
+        create: Callable[[str, Mapping[str, str]], Topic],
+        brokers: BrokerConfigs,
+        clock: Clock,
+    ) -> None:
         self._topics = topics
+        self._create = create
         self._brokers = brokers
         self._clock = clock
 
@@ -71,35 +87,58 @@ class DeadLetters:
             records: The records.
             copies: True to copy keys and values.
         """
-        topic = self._topics.get(name)
-        if topic is None or not topic.partitions:
-            logger.info("Group %s has no dead-letter topic %s", records.group_id, name)
-            return False
-        if topic.config("errors.deadletterqueue.group.enable") != "true":
-            logger.info("Topic %s does not accept the dead letters of groups", name)
-            return False
-        target = topic.partitions[records.partition.index % len(topic.partitions)]
-        if target.leader == NO_LEADER:
-            return False
-        now_ms = self._clock.now_ms()
-        batch = memoryview(self._batch(records, now_ms, copies=copies))
         try:
-            target.append(batch, BatchHeader.read(batch), ALL_IN_SYNC, now_ms)
+            topic = self._topic(name)
+            target = topic.partitions[records.partition.index % len(topic.partitions)]
+            if target.leader == NO_LEADER:
+                raise LeaderNotAvailableError(f"{target} has no leader")
+            now_ms = self._clock.now_ms()
+            for batch in _batches(records, topic.max_message_bytes, now_ms, copies=copies):
+                target.append(batch, BatchHeader.read(batch), ALL_IN_SYNC, now_ms)
         except BrokerResponseError as error:
             logger.info("Dead letters of group %s were not written: %s", records.group_id, error)
             return False
         return True
 
-    def _batch(self, records: Undeliverable, now_ms: int, *, copies: bool) -> bytes:
-        from aiokafka_lite.record.batch import BatchBuilder  # rare: import late
+    def _topic(self, name: str) -> Topic:
+        """Return the topic for letters; create it if the brokers may.
 
-        originals = _read(records) if copies else {}
-        builder = BatchBuilder(ANY_SIZE)
-        for offset in range(records.first, records.last + 1):
-            original = originals.get(offset)
-            key, value = (original.key, original.value) if original else (None, None)
-            builder.append(now_ms, key, value, _headers(records, offset))
-        return bytes(builder.seal(Compression.NONE))
+        Raises:
+            BrokerResponseError: The group cannot use it.
+        """
+        prefix = self._brokers("errors.deadletterqueue.topic.name.prefix")
+        if name.startswith("__") or not name.startswith(prefix):
+            raise InvalidTopicError(
+                f"topic {name} cannot be a dead-letter topic: its name must begin with {prefix!r}"
+                " and must not begin with '__'"
+            )
+        topic = self._topics.get(name)
+        if topic is not None:
+            if topic.config(ACCEPTS_LETTERS) != "true":
+                raise InvalidTopicError(f"topic {name} does not have {ACCEPTS_LETTERS}=true")
+            return topic
+        if self._brokers("errors.deadletterqueue.auto.create.topics.enable") != "true":
+            raise UnknownTopicOrPartitionError(f"topic {name} does not exist")
+        return self._create(name, {ACCEPTS_LETTERS: "true", "message.timestamp.type": "CreateTime"})
+
+
+def _batches(
+    records: Undeliverable, most: int, now_ms: int, *, copies: bool
+) -> Iterator[memoryview]:
+    """Yield batches of letters of at most `most` bytes; a larger letter has its own batch."""
+    from aiokafka_lite.record.batch import BatchBuilder  # rare: import late
+
+    originals = _read(records) if copies else {}
+    builder = BatchBuilder(most)
+    for offset in range(records.first, records.last + 1):
+        original = originals.get(offset)
+        key, value = (original.key, original.value) if original else (None, None)
+        headers = _headers(records, offset)
+        if builder.append(now_ms, key, value, headers) < 0:
+            yield memoryview(builder.seal(Compression.NONE))
+            builder = BatchBuilder(most)
+            builder.append(now_ms, key, value, headers)
+    yield memoryview(builder.seal(Compression.NONE))
 
 
 def _headers(records: Undeliverable, offset: int) -> list[tuple[str, bytes]]:

@@ -5,6 +5,7 @@ the leader or the stored state has changed.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 from uuid import UUID
 
 from aiokafka_lite.testing.clock import Clock
@@ -25,7 +26,8 @@ from aiokafka_lite.testing.topics import Partition
 
 __all__ = ["ShareCoordination"]
 
-FIRST_STATE_EPOCH = 0
+FIRST_STATE_EPOCH: Final = 0
+FIRST_OFFSET: Final = 0
 
 
 class ShareCoordination:
@@ -96,11 +98,17 @@ class ShareCoordination:
                 self._groups.put(group)
 
     def initialize(self, group_id: str, topic_id: UUID, count: int) -> None:
-        """Make the states of a topic's partitions exist."""
-        for index in range(count):
-            key = (group_id, topic_id, index)
-            if self.states.get(key) is None:
-                self.states.initialize(key, FIRST_STATE_EPOCH, UNKNOWN_OFFSET)
+        """Make the states of a topic's partitions exist.
+
+        As in Kafka, partitions that are added to a topic of the group begin at offset 0, whatever
+        `share.auto.offset.reset` says: the group receives the records that were written before a
+        member learned of the partitions.
+        """
+        keys = [(group_id, topic_id, index) for index in range(count)]
+        missing = [key for key in keys if self.states.get(key) is None]
+        start = UNKNOWN_OFFSET if len(missing) == count else FIRST_OFFSET
+        for key in missing:
+            self.states.initialize(key, FIRST_STATE_EPOCH, start)
 
     def on_group_deleted(self, group: Group) -> None:
         """Delete the states of a deleted share group."""

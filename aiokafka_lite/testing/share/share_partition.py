@@ -91,7 +91,10 @@ class SharePartition:
         self.records = InFlightRecords(self._first_offset() if start == UNKNOWN_OFFSET else start)
         kept.leader_epoch = self._leader_epoch
         self.records.restore(kept.batches())
-        self._archive([Change(s) for b in self.records for s in b.spans()])
+        limit = settings.delivery_limit
+        self._archive(
+            [Change(s, s.delivery.count < limit) for b in self.records for s in b.spans()]
+        )
 
     def _first_offset(self) -> int:
         """Return where a group without a stored offset begins."""

@@ -241,3 +241,17 @@ def test_a_restart_keeps_groups_offsets_and_delivery_counts() -> None:
     returned = Worker(again)
     returned.join()
     assert returned.acquired() == [(1, 1, 2), (2, 2, 1)]
+
+
+def test_partitions_added_later_begin_at_zero(broker: SocketlessBroker) -> None:
+    topic_id = broker.state.create_topic("orders", 1).topic_id
+    append(broker, 1)
+    worker = Worker(broker)  # in a group that begins at the end
+    epoch = worker.join().member_epoch
+    share = broker.state.share
+    broker.state.add_partitions("orders", 2)
+    assert share.states.of_group("g") == {topic_id: {0}}
+    broker.ask(ShareGroupHeartbeatRequest("g", "m", epoch), 1)
+    assert share.states.of_group("g") == {topic_id: {0, 1}}
+    assert [(index, one.start_offset) for _, index, one in share.records_of("g")] == [(1, 0)]
+    assert worker.acquired() == []
