@@ -114,6 +114,23 @@ class ProducerInterceptor(abc.ABC):
             error: The exception that its ack raises; None if it was acknowledged.
         """
 
+    def on_completion(
+        self,
+        record: ProducerRecord,
+        metadata: RecordMetadata | None,
+        error: BaseException | None,
+    ) -> None:
+        """Called when a record was acknowledged or has failed; calls `on_acknowledgement` unless
+        overridden.
+
+        Args:
+            record: The object that this interceptor's `on_send` returned, which may be of a
+                subclass with further attributes. If `on_send` raised, the one it was called with.
+            metadata: Where the record was stored; None with `acks=0` or if it failed.
+            error: The exception that its ack raises; None if it was acknowledged.
+        """
+        self.on_acknowledgement(metadata, error)
+
     def close(self) -> None:  # noqa: B027 (optional)
         """Called when the producer is closed; no further calls follow."""
 
@@ -123,14 +140,23 @@ class ConsumerInterceptor(abc.ABC):
 
     The methods run in the consumer's event loop: they must not block. An exception is logged and
     does not affect the records or the commit.
+
+    Attributes:
+        at_delivery: If True, `on_consume` sees records when they are delivered, not ahead. Then
+            `getone()` and `async for` call it for each record, which costs a few microseconds.
+            Only of large compressed batches, which a thread decodes, it still sees up to 256
+            records ahead.
     """
+
+    at_delivery: bool = False
 
     @abc.abstractmethod
     def on_consume(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
         """Called when records are about to be returned to the application.
 
         Records come in runs, decoded ahead far enough to keep the cost of a call small: the
-        application may seek or stop before it has read all of them.
+        application may seek or stop before it has read all of them. With `at_delivery` it gets
+        them right after this call.
 
         Args:
             records: Records of one partition, in offset order, deserialized; never empty.

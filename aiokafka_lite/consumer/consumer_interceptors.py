@@ -23,6 +23,9 @@ log: Final = logging.getLogger(__name__)
 class Interceptors:
     """A chain of interceptors, called in the given order.
 
+    Attributes:
+        at_delivery: True if one of them must not see records ahead of their delivery.
+
     Args:
         chain: The application's interceptors.
         log_name: Names the consumer in the log.
@@ -30,6 +33,7 @@ class Interceptors:
 
     def __init__(self, chain: Sequence[ConsumerInterceptor], log_name: str = "consumer") -> None:
         self._chain = tuple(chain)
+        self.at_delivery = any(each.at_delivery for each in chain)
         self._log_name = log_name
         self._closed = False
 

@@ -96,6 +96,11 @@ class ConsumerOptions:
         )
 
     @property
+    def at_delivery(self) -> bool:
+        """True if no interceptor may see a record ahead of its delivery."""
+        return self.interceptors is not None and self.interceptors.at_delivery
+
+    @property
     def response_bytes(self) -> int:
         """Maximum bytes to request from a broker in one response."""
         return min(self.fetch_max_bytes, RESPONSE_LIMIT, max(self.buffer_memory // 2, 1))

@@ -174,6 +174,7 @@ class ConsumerCore:
             self.buffer,
             self._waiters,
             deserializes=options.deserializes,
+            ahead=not options.at_delivery,
             check_home=self.check_home,
             watch=self.group,
         )

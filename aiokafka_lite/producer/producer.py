@@ -502,7 +502,7 @@ class AIOKafkaProducer(SendCalls):
             return self._send_blocked_now(result)
         except Exception as error:
             if self._interceptors is not None:
-                self._interceptors.report(None, error)
+                self._interceptors.fail(result, error)
             raise
 
     async def send_many(
@@ -831,9 +831,9 @@ class AIOKafkaProducer(SendCalls):
         try:
             ack = await self._until_appended(blocked)
         except BaseException as error:
-            interceptors.report(None, error)
+            interceptors.fail(blocked, error)
             raise
-        interceptors.follow(ack)
+        interceptors.follow(blocked, ack)
         return ack
 
     async def _send_blocked_and_wait(self, blocked: Blocked) -> Acknowledged:
@@ -855,7 +855,7 @@ class AIOKafkaProducer(SendCalls):
 
     def _send_blocked_now(self, result: Blocked) -> Ack:
         """Append a record that was just blocked, or raise an error that says what it lacks."""
-        accumulator, topic = self._accumulator, result.topic
+        first, accumulator, topic = result, self._accumulator, result.topic
         accumulator.size_for(result.key, result.value, result.headers)  # raises if it is too large
         known = self._cluster.metadata.topics.get(topic)
         if result.queue is None and known is not None and known.partitions:
@@ -863,7 +863,7 @@ class AIOKafkaProducer(SendCalls):
             again = accumulator.append_again(result)
             if isinstance(again, Ack):
                 if self._interceptors is not None:
-                    self._interceptors.follow(again)
+                    self._interceptors.follow(first, again)
                 return again
             result = again
         if result.queue is not None:

@@ -34,7 +34,6 @@ class Interceptors:
         self._chain = tuple(chain)
         self._name = name
         self._append = append
-        self._on_done = _OnDone(self)
 
     def append(
         self,
@@ -47,6 +46,7 @@ class Interceptors:
     ) -> Ack | Blocked:
         """Pass the record through the chain, then call the accumulator's `append` with it."""
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        records: list[ProducerRecord] = []  # what each interceptor returned
         for interceptor in self._chain:
             try:
                 changed = interceptor.on_send(record)
@@ -60,24 +60,36 @@ class Interceptors:
                     interceptor,
                     record.topic,
                 )
+            records.append(record)
         try:
             result = self._append(*record)
         except BaseException as error:
-            self.report(None, error)
+            self._report(records, None, error)
             raise
         if isinstance(result, Ack):
-            self.follow(result)
+            result.add_done_callback(_OnDone(self, records))
+        else:
+            result.intercepted = records
         return result
 
-    def follow(self, ack: Ack) -> None:
-        """Report the outcome of a batched record to the chain, once it is known."""
-        ack.add_done_callback(self._on_done)
+    def follow(self, blocked: Blocked, ack: Ack) -> None:
+        """Report the outcome of a record that was blocked, once it is known."""
+        ack.add_done_callback(_OnDone(self, blocked.intercepted))
 
-    def report(self, metadata: RecordMetadata | None, error: BaseException | None) -> None:
-        """Report a record's outcome to the chain."""
-        for interceptor in self._chain:
+    def fail(self, blocked: Blocked, error: BaseException) -> None:
+        """Report that a blocked record could not be appended."""
+        self._report(blocked.intercepted, None, error)
+
+    def _report(
+        self,
+        records: Sequence[ProducerRecord],
+        metadata: RecordMetadata | None,
+        error: BaseException | None,
+    ) -> None:
+        """Report a record's outcome to each interceptor, with the record that it returned."""
+        for interceptor, record in zip(self._chain, records, strict=True):
             try:
-                interceptor.on_acknowledgement(metadata, error)
+                interceptor.on_completion(record, metadata, error)
             except Exception:
                 log.exception("%s: on_acknowledgement() of %r failed", self._name, interceptor)
 
@@ -91,16 +103,20 @@ class Interceptors:
 
 
 class _OnDone:
-    """The callback that `Interceptors.follow` adds to an ack."""
+    """The callback that is added to the ack of a record."""
 
     looks_on = True
     """It does not count as waiting for the record, so a lost record is still logged."""
 
-    def __init__(self, interceptors: Interceptors) -> None:
+    __slots__ = ("_interceptors", "_records")
+
+    def __init__(self, interceptors: Interceptors, records: Sequence[ProducerRecord]) -> None:
         self._interceptors = interceptors
+        self._records = records
 
     def __call__(self, ack: Ack) -> None:
         if ack.cancelled():
             return  # the application stopped waiting; the outcome is unknown
         error = ack.exception()
-        self._interceptors.report(ack.result() if error is None else None, error)
+        metadata = ack.result() if error is None else None
+        self._interceptors._report(self._records, metadata, error)

@@ -62,6 +62,7 @@ class Reader:
         buffer: The source of records.
         waiters: Registers and wakes waiting reads.
         deserializes: True if decoding a chunk runs code of the application.
+        ahead: True if reads of single records may decode further ones.
         check_home: Raises in another event loop than the consumer's.
         watch: Notified of reads, or None.
     """
@@ -73,6 +74,7 @@ class Reader:
         waiters: Waiters,
         *,
         deserializes: bool,
+        ahead: bool = True,
         check_home: Callable[[], None],
         watch: ReadWatch | None = None,
     ) -> None:
@@ -85,7 +87,7 @@ class Reader:
         self._buffer = buffer
         self._waiters = waiters
         self._check_home = check_home
-        self._chunk = DESERIALIZED_CHUNK if deserializes else CHUNK
+        self._chunk = (DESERIALIZED_CHUNK if deserializes else CHUNK) if ahead else 1
 
     def stop(self) -> None:
         """End all pending and future reads."""

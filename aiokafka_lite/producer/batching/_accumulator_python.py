@@ -35,7 +35,16 @@ class Blocked:
     that it would open.
     """
 
-    __slots__ = ("headers", "key", "partition", "queue", "timestamp", "topic", "value")
+    __slots__ = (
+        "headers",
+        "intercepted",
+        "key",
+        "partition",
+        "queue",
+        "timestamp",
+        "topic",
+        "value",
+    )
 
     def __init__(
         self,
@@ -54,6 +63,7 @@ class Blocked:
         self.key = key
         self.value = value
         self.headers = headers
+        self.intercepted: Any = ()  # of the interceptors, for the outcome of the record
 
 
 class PartitionQueue:

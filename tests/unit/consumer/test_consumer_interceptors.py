@@ -160,3 +160,44 @@ async def test_they_give_on_nothing_but_records(
         assert [(await consumer.getone()).value for _ in range(2)] == numbered(2)
         assert await consumer.position(TP0) == 2
     assert "on_consume() of" in caplog.text
+
+
+class AtDelivery(Spy):
+    at_delivery = True
+
+
+@pytest.mark.parametrize("way", ["getone", "async for", "getone of a partition"])
+async def test_consumption_is_seen_at_delivery(
+    cluster: FakeCluster, make: MakeConsumer, way: str
+) -> None:
+    append(cluster, numbered(10))
+    ahead, spy = Spy(), AtDelivery()
+    async with make("orders", interceptors=[spy, ahead]) as consumer:
+        if way == "async for":
+            read = 0
+            async for record in consumer:
+                read += 1
+                assert record.value == b"v%d" % (read - 1)
+                assert spy.consumed == numbered(read)
+                if read == 5:
+                    break
+        else:
+            partitions = () if way == "getone" else (TP0,)
+            for read in range(1, 6):
+                await consumer.getone(*partitions)
+                assert spy.consumed == numbered(read)
+        consumer.seek(TP0, 8)
+        await consumer.getone()
+        assert spy.consumed == [*numbered(5), b"v8"]
+        assert (await consumer.getmany(timeout_ms=1000, max_records=1)).keys() == {TP0}
+        assert spy.consumed == [*numbered(5), b"v8", b"v9"]
+
+
+async def test_without_at_delivery_runs_are_seen_ahead(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    append(cluster, numbered(10))
+    spy = Spy()
+    async with make("orders", interceptors=[spy]) as consumer:
+        await consumer.getone()
+        assert spy.consumed == numbered(10)

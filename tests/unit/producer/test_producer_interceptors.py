@@ -195,3 +195,96 @@ async def test_what_is_no_interceptor(make_producer: Make, given: Any) -> None:
     async with FakeCluster() as cluster:
         with pytest.raises(TypeError, match="`interceptors`"):
             make_producer(cluster, interceptors=given)
+
+
+class Counted(ProducerRecord):
+    """A record with an attribute of its interceptor."""
+
+    number: int
+
+
+class Numbering(ProducerInterceptor):
+    """Leaves a number in each record, and finds it at its outcome."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.outcomes: list[tuple[int, bytes, Any]] = []
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        numbered = Counted(*record)
+        numbered.number = self.sent = self.sent + 1
+        return numbered
+
+    def on_completion(
+        self,
+        record: ProducerRecord,
+        metadata: RecordMetadata | None,
+        error: BaseException | None,
+    ) -> None:
+        assert isinstance(record, Counted)
+        outcome = metadata.offset if metadata is not None else type(error)
+        self.outcomes.append((record.number, record.value, outcome))
+
+
+async def test_outcome_comes_with_the_record_that_on_send_returned(make_producer: Make) -> None:
+    first, second, legacy = Numbering(), Numbering(), Recorder()
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        chain = [first, Stamper(), second, legacy]
+        producer = make_producer(cluster, interceptors=chain, value_serializer=str.encode)
+        await producer.start()
+        await producer.send_and_wait("orders", "a")  # it waited for its topic
+        await (await producer.send("orders", "b"))
+        await producer.send_nowait("orders", "c")
+        await asyncio.gather(*await producer.send_many("orders", ["d", "e"]))
+        await asyncio.wrap_future(producer.send_threadsafe("orders", "f"))
+        expected = [(n + 1, value, n) for n, value in enumerate("abcdef")]
+        assert first.outcomes == expected
+        assert second.outcomes == [(n, value + "!", offset) for n, value, offset in expected]
+        assert legacy.outcomes == list(range(6))
+        await producer.stop()
+
+
+async def test_failure_comes_with_the_record(make_producer: Make) -> None:
+    numbering = Numbering()
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(cluster, interceptors=[numbering])
+        await producer.start()
+        await producer.send_and_wait("orders", b"known")
+        with pytest.raises(MessageSizeTooLargeError):
+            await producer.send("orders", b"x" * 2_000_000)
+        with pytest.raises(KafkaTimeoutError):
+            producer.send_nowait("not-known-yet", b"y")
+        with pytest.raises(TypeError):
+            await producer.send("orders", "not bytes")
+        assert [(n, outcome) for n, _, outcome in numbering.outcomes] == [
+            (1, 0),
+            (2, MessageSizeTooLargeError),
+            (3, KafkaTimeoutError),
+            (4, TypeError),
+        ]
+        await producer.stop()
+
+
+class Unwilling(Numbering):
+    """Changes no record, because it raises."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        raise LookupError("on_send")
+
+    def on_completion(
+        self,
+        record: ProducerRecord,
+        metadata: RecordMetadata | None,
+        error: BaseException | None,
+    ) -> None:
+        self.outcomes.append((0, record.value, error))
+
+
+async def test_record_of_an_interceptor_whose_on_send_raised(make_producer: Make) -> None:
+    unwilling = Unwilling()
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(cluster, interceptors=[unwilling])
+        await producer.start()
+        await producer.send_and_wait("orders", b"a")
+        assert unwilling.outcomes == [(0, b"a", None)]
+        await producer.stop()
