@@ -201,6 +201,10 @@ class ShareMember:
             except KafkaError as error:
                 self.tell(Verb.ERROR, text=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(0.2)
+            except Exception as error:
+                logging.exception("a mistake of %s", self._name)
+                self.tell(Verb.MISTAKE, text=repr(error))
+                return
 
     # --- acknowledgements
 

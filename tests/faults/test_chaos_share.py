@@ -145,6 +145,8 @@ async def everybody_moves(fleet: ShareFleet, servers: str, ends: dict[Place, int
     began = time.monotonic()
     while True:
         fleet.look()
+        wrong = [str(event) for event in fleet.words if event.verb is Verb.MISTAKE]
+        assert not wrong, "\n".join(wrong)
         stuck = [name for name in fleet.members if fleet.moved.get(name, 0.0) < began]
         if not stuck:
             return

@@ -62,6 +62,7 @@ class MemoryPool:
         # An OrderedDict because the first waiter is served and any waiter may leave.
         self._waiters: OrderedDict[_Waiter, None] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
+        self._fires_at = 0.0  # not `_timer.when()`: uvloop's handle of a past time has none
         self._closed: BaseException | None = None
 
     @property
@@ -202,9 +203,10 @@ class MemoryPool:
 
     def _arm(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
         if self._timer is not None:
-            if self._timer.when() <= deadline:
+            if self._fires_at <= deadline:
                 return
             self._timer.cancel()
+        self._fires_at = deadline
         self._timer = loop.call_at(deadline, self._expire, loop)
 
     def _expire(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -32,7 +32,7 @@ class LockKeeper(Generic[_W]):
         renews: False to report expired locks only.
     """
 
-    __slots__ = ("_loop", "_on_lost", "_records", "_timer", "_watch")
+    __slots__ = ("_fires_at", "_loop", "_on_lost", "_records", "_timer", "_watch")
 
     def __init__(
         self,
@@ -46,12 +46,13 @@ class LockKeeper(Generic[_W]):
         self._on_lost = on_lost
         self._watch = LockWatch(renews=renews)
         self._timer: asyncio.TimerHandle | None = None
+        self._fires_at = 0.0  # not `_timer.when()`: uvloop's handle of a past time has none
 
     def on_acquired(self, record: _W, now: float) -> None:
         """Records were acquired a moment ago; this is the first of them."""
         self._watch.on_acquired(record, now)
         when = self._watch.next_check(record, now)
-        if self._timer is None or self._timer.when() > when:
+        if self._timer is None or self._fires_at > when:
             self._scan_at(when)
 
     def forget(self, record: _W) -> None:
@@ -70,6 +71,7 @@ class LockKeeper(Generic[_W]):
 
     def _scan_at(self, when: float) -> None:
         self.close()
+        self._fires_at = when
         self._timer = self._loop.call_at(when, self._scan)
 
     def _scan(self) -> None:

@@ -22,7 +22,7 @@ class Postponed(Generic[_T]):
         release: Called with each record when its time has come.
     """
 
-    __slots__ = ("_count", "_heap", "_loop", "_release", "_timer")
+    __slots__ = ("_count", "_fires_at", "_heap", "_loop", "_release", "_timer")
 
     def __init__(self, release: Callable[[_T], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -30,6 +30,7 @@ class Postponed(Generic[_T]):
         self._heap: list[tuple[float, int, _T]] = []
         self._count = 0  # breaks ties: records cannot be ordered
         self._timer: asyncio.TimerHandle | None = None
+        self._fires_at = 0.0  # not `_timer.when()`: uvloop's handle of a past time has none
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -63,10 +64,13 @@ class Postponed(Generic[_T]):
     def _set_timer(self) -> None:
         timer, due = self._timer, self._heap[0][0] if self._heap else None
         if timer is not None:
-            if timer.when() == due:
+            if self._fires_at == due:
                 return
             timer.cancel()
-        self._timer = None if due is None else self._loop.call_at(due, self._on_due)
+            self._timer = None
+        if due is not None:
+            self._fires_at = due
+            self._timer = self._loop.call_at(due, self._on_due)
 
     def _on_due(self) -> None:
         self._timer = None

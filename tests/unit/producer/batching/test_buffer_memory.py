@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import hypothesis.strategies as st
 import pytest
+import uvloop
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -262,3 +263,19 @@ class PoolMachine(RuleBasedStateMachine):
 
 TestPoolMachine = PoolMachine.TestCase
 TestPoolMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_waiters_whose_deadlines_have_passed_on_uvloop() -> None:
+    """uvloop's handle of a time that has passed has no `when()`."""
+
+    async def wait_twice() -> list[BaseException | None]:
+        pool = pool_of(BATCH)
+        assert pool.try_take(BATCH) is not None
+        deadline = asyncio.get_running_loop().time()
+        tasks = [asyncio.ensure_future(pool.take(BATCH, deadline)) for _ in range(2)]
+        await asyncio.wait(tasks)
+        return [task.exception() for task in tasks]
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        errors = runner.run(wait_twice())
+    assert [type(error) for error in errors] == [KafkaTimeoutError] * 2

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from tests.skipping_loop import SkippingLoop
 
@@ -13,6 +14,8 @@ SKIPPING = {"test_worker", "test_processing", "test_postponed", "test_lock_keepe
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    if item.path.stem.endswith("_on_uvloop"):
+        return {"uvloop": uvloop.new_event_loop}
     if item.path.stem in SKIPPING:
         return {"skipping": SkippingLoop}
     return {"asyncio": asyncio.new_event_loop}
