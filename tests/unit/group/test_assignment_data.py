@@ -31,7 +31,7 @@ FULL = Subscription(("a", "b"), OWNED, 4, "north", b"mine")
         (3, FULL),
     ],
 )
-def test_a_version_lacks_what_came_later(version: int, read: Subscription) -> None:
+def test_an_old_version_omits_later_fields(version: int, read: Subscription) -> None:
     assert read_subscription(write_subscription(FULL, version)) == read
 
 
@@ -43,7 +43,7 @@ def test_a_newer_version_is_read_as_our_newest() -> None:
     assert read_assignment(data) == assigned
 
 
-def test_the_bytes_say_each_topic_once_and_in_order() -> None:
+def test_topics_and_partitions_are_encoded_once_and_in_order() -> None:
     shuffled = Subscription(("b", "a"), (OWNED[2], OWNED[1], OWNED[0]), 4, "north", b"mine")
     assert write_subscription(shuffled) == write_subscription(FULL)
 

@@ -63,7 +63,7 @@ def test_every_lease_that_is_held_is_broken() -> None:
     assert second.broken_for([A]) is None
 
 
-def test_a_lease_that_nobody_holds_is_forgotten() -> None:
+def test_an_unreferenced_lease_is_forgotten() -> None:
     book = LeaseBook()
     for _ in range(100):
         book.on_given_up([A])

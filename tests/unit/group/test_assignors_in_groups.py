@@ -116,7 +116,7 @@ def test_what_need_not_move_stays(assignor: str) -> None:
         assert member.held > held
 
 
-def test_cooperative_members_go_on_with_what_stays() -> None:
+def test_cooperative_members_keep_partitions_that_do_not_move() -> None:
     group = DrivenGroup(partitions=12)
     members = [Member(group, "cooperative-sticky") for _ in range(2)]
     group.run_until_stable()

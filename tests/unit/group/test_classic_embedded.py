@@ -71,7 +71,7 @@ def test_members_with_the_assignors_that_users_have(assignor: type[LeadingAssign
     assert len(members[0].held) == len(members[2].held) == 3
 
 
-def test_a_cooperative_member_keeps_what_it_may() -> None:
+def test_a_cooperative_member_revokes_only_the_partitions_that_move() -> None:
     group = DrivenGroup()
     first = Driver(group, protocols=COOPERATIVE)
     group.run_until_stable()
@@ -105,7 +105,7 @@ def test_heartbeats_keep_a_member_for_hours(protocols: frozenset[RebalanceProtoc
     assert members[0].machine.counters.heartbeats == pytest.approx(2400, abs=20)
 
 
-def test_heartbeats_go_on_while_a_listener_works() -> None:
+def test_heartbeats_continue_while_a_listener_runs() -> None:
     group = DrivenGroup()
     slow = Driver(group, rebalance_timeout=60.0)
     slow.listener_time = 25.0
@@ -164,7 +164,9 @@ def test_a_disconnected_member_keeps_its_partitions_until_the_coordinator_disown
 
 
 @both
-def test_a_process_that_was_stopped_comes_back(protocols: frozenset[RebalanceProtocol]) -> None:
+def test_a_suspended_process_loses_its_partitions_and_rejoins(
+    protocols: frozenset[RebalanceProtocol],
+) -> None:
     group = DrivenGroup()
     stopped, stays = Driver(group, protocols=protocols), Driver(group, protocols=protocols)
     group.run_until_stable()
@@ -248,7 +250,7 @@ def test_a_static_member_that_restarts_is_not_missed() -> None:
     assert other.machine.counters.rebalances == rebalances
 
 
-def test_a_static_member_leaves_if_it_is_told_to() -> None:
+def test_a_static_member_leaves_on_request() -> None:
     group = DrivenGroup()
     first = Driver(group, group_instance_id="a", session_timeout=300.0)
     other = Driver(group, group_instance_id="b", session_timeout=300.0)

@@ -431,7 +431,7 @@ def test_every_error_of_a_commit(code: int, where: str) -> None:
         assert machine.rejoin_needed is wanted
 
 
-def test_a_commit_of_a_generation_past_says_nothing() -> None:
+def test_a_commit_error_of_an_old_generation_is_ignored() -> None:
     script = Script()
     script.to_stable()
     past = CommitIdentity("me", 0, None)
@@ -443,7 +443,7 @@ def test_a_commit_of_a_generation_past_says_nothing() -> None:
 @pytest.mark.parametrize(
     "error", [KafkaConnectionError("cut"), KafkaProtocolError("bad"), UnsupportedVersionError("")]
 )
-def test_a_join_that_comes_to_nothing(kind: str, error: KafkaError) -> None:
+def test_a_join_or_sync_without_a_response_is_repeated(kind: str, error: KafkaError) -> None:
     script = Script()
     if kind == "JoinGroup":
         script.to_joining()
@@ -459,7 +459,7 @@ def test_a_join_that_comes_to_nothing(kind: str, error: KafkaError) -> None:
         assert script.machine.state is S.FAILED
 
 
-def test_the_search_for_a_coordinator_goes_on_with_pauses() -> None:
+def test_coordinator_lookups_are_repeated_with_backoff() -> None:
     script = Script(COOPERATIVE)
     assert script.steps() == [FindCoordinator()]
     pauses = []
@@ -699,7 +699,7 @@ def test_a_rejoin_on_the_way_waits_for_the_assignment() -> None:
     assert request.reason == "subscription has changed since the last join"
 
 
-def test_cooperative_revokes_first_what_is_no_longer_subscribed() -> None:
+def test_a_cooperative_member_revokes_unsubscribed_partitions_before_it_rejoins() -> None:
     script = Script(COOPERATIVE, topics=frozenset({"t", "u"}))
     other = TopicPartition("u", 0)
     script.to_stable(T[0], other)
@@ -758,7 +758,7 @@ def test_a_coordinator_that_is_lost_is_looked_for_and_nothing_else_happens() -> 
     assert script.machine.state is S.STABLE
 
 
-def test_a_heartbeat_that_comes_behind_a_join_says_nothing() -> None:
+def test_a_heartbeat_response_after_a_join_is_ignored() -> None:
     for code in (UNKNOWN_MEMBER, ILLEGAL_GENERATION, REBALANCE, -1):
         script = Script(COOPERATIVE)
         script.to_stable()
@@ -832,7 +832,7 @@ def test_a_membership_that_is_lost_while_leaving_is_lost() -> None:
     assert script.machine.state is S.UNSUBSCRIBED
 
 
-def test_a_place_that_comes_too_late_is_given_back() -> None:
+def test_a_member_id_assigned_after_close_is_left() -> None:
     """Also the id that MEMBER_ID_REQUIRED brings: the coordinator keeps it for a session."""
     script = Script()
     script.to_joining()

@@ -76,12 +76,12 @@ def heartbeat(timeout: float = 10.0, oldest: int = 0, *, apart: bool = False) ->
     )
 
 
-async def test_nobody_is_asked_before_somebody_is_found(lost_link: CoordinatorLink) -> None:
+async def test_a_request_needs_a_known_coordinator(lost_link: CoordinatorLink) -> None:
     with pytest.raises(GroupCoordinatorNotAvailableError):
         await lost_link.ask(heartbeat())
 
 
-async def test_what_is_apart_goes_over_another_connection(
+async def test_separate_requests_use_another_connection(
     cluster: Cluster, link: CoordinatorLink
 ) -> None:
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
@@ -92,10 +92,10 @@ async def test_what_is_apart_goes_over_another_connection(
     assert not link.lost
 
 
-async def test_no_answer_in_time_costs_the_connection(
+async def test_a_request_timeout_closes_the_connection(
     cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
-    """What is asked next would wait behind it."""
+    """Otherwise the next request would wait behind it."""
     await link.ask(heartbeat())
     connection = cluster.broker(0).connected(Purpose.GROUP)
     assert connection is not None
@@ -107,7 +107,7 @@ async def test_no_answer_in_time_costs_the_connection(
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
 
 
-async def test_connecting_takes_no_longer_than_the_answer_may(
+async def test_connecting_counts_toward_the_request_timeout(
     embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
     embedded.pause(0)
@@ -119,44 +119,46 @@ async def test_connecting_takes_no_longer_than_the_answer_may(
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
 
 
-async def test_a_version_that_the_coordinator_lacks(link: CoordinatorLink) -> None:
+async def test_a_request_version_that_the_coordinator_lacks_is_refused(
+    link: CoordinatorLink,
+) -> None:
     with pytest.raises(UnsupportedVersionError, match="Heartbeat"):
         await link.ask(heartbeat(oldest=99))
 
 
-async def test_a_coordinator_that_is_gone(
+async def test_requests_to_a_dead_coordinator_fail_as_retriable(
     cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
     await link.ask(heartbeat())
     embedded.kill(0)
     await until(lambda: link.lost)
     await cluster.refresh(soon())
-    with pytest.raises(KafkaError) as told:
+    with pytest.raises(KafkaError) as raised:
         await link.ask(heartbeat(1.0))
-    assert told.value.retriable
+    assert raised.value.retriable
     await link.find(soon())
     assert not link.lost
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
 
 
-async def test_who_was_believed_is_believed_no_more(
+async def test_a_lookup_skips_the_lost_coordinator_and_uses_a_newer_one(
     cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
     embedded.move_coordinator("g", 2)
     await link.find(soon())
     assert cluster.coordinators.get(CoordinatorKind.GROUP, "g") == 2
     assert embedded.count(ApiKey.FIND_COORDINATOR) == 2
-    # A commit has met the next move first.
+    # A commit has found the next coordinator first.
     cluster.coordinators.set(CoordinatorKind.GROUP, "g", 1)
     await link.find(soon())
     assert cluster.coordinators.get(CoordinatorKind.GROUP, "g") == 1
     assert embedded.count(ApiKey.FIND_COORDINATOR) == 2
 
 
-async def test_the_old_one_is_not_waited_for(
+async def test_the_old_coordinator_is_not_waited_for(
     cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
-    """A join may be parked there for minutes, at a broker that will never answer."""
+    """A join may wait for minutes at a broker that will never respond."""
     fault = embedded.control(ApiKey.HEARTBEAT, drop=True)
     asking = asyncio.create_task(link.ask(heartbeat(60.0)))
     await fault.struck()
@@ -168,27 +170,27 @@ async def test_the_old_one_is_not_waited_for(
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
 
 
-async def test_others_are_asked_when_no_answer_comes(
+async def test_a_silent_coordinator_is_looked_up_at_other_brokers(
     embedded: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that is frozen says nothing; who has taken its place is known elsewhere."""
+    """A suspended broker does not respond; other brokers know the new coordinator."""
     monkeypatch.setattr(link._watch, "_interval", 0.2)
     await link.ask(heartbeat())
     searches = embedded.count(ApiKey.FIND_COORDINATOR)
     embedded.control(ApiKey.HEARTBEAT, drop=True)
     asking = asyncio.create_task(link.ask(heartbeat(60.0)))
     await until(lambda: embedded.count(ApiKey.FIND_COORDINATOR) >= searches + 2)
-    assert not asking.done()  # it coordinates still
+    assert not asking.done()  # it is still the coordinator
     embedded.move_coordinator("g", 1)
     with pytest.raises(KafkaConnectionError, match="is no longer the coordinator of group g"):
         await asyncio.wait_for(asking, 10)
     searches = embedded.count(ApiKey.FIND_COORDINATOR)
     await link.find(soon())
-    assert embedded.count(ApiKey.FIND_COORDINATOR) == searches  # it was told already
+    assert embedded.count(ApiKey.FIND_COORDINATOR) == searches  # the watch has found it
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
 
 
-async def test_nobody_knows_better(
+async def test_a_failed_lookup_does_not_end_a_slow_request(
     embedded: FakeCluster, link: CoordinatorLink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link._watch, "_interval", 0.1)
@@ -197,7 +199,7 @@ async def test_nobody_knows_better(
     assert isinstance(await link.ask(heartbeat()), HeartbeatResponse)
 
 
-async def test_one_who_does_not_wait_any_more_gets_nothing(
+async def test_a_cancelled_request_leaves_the_connection_open(
     cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
     await link.ask(heartbeat())
@@ -211,7 +213,7 @@ async def test_one_who_does_not_wait_any_more_gets_nothing(
     assert not link.lost
 
 
-async def test_it_stays_where_it_was_found_again(
+async def test_a_lookup_that_finds_the_same_coordinator_keeps_the_request(
     cluster: Cluster, embedded: FakeCluster, link: CoordinatorLink
 ) -> None:
     fault = embedded.control(ApiKey.HEARTBEAT, delay=0.3)
@@ -221,23 +223,27 @@ async def test_it_stays_where_it_was_found_again(
     assert isinstance(await asking, HeartbeatResponse)
 
 
-async def test_none_is_found(lost_link: CoordinatorLink, embedded: FakeCluster) -> None:
+async def test_a_lookup_without_a_coordinator_times_out(
+    lost_link: CoordinatorLink, embedded: FakeCluster
+) -> None:
     embedded.control(ApiKey.FIND_COORDINATOR, times=None, error=15)
     with pytest.raises(KafkaTimeoutError, match="Coordinator"):
         await lost_link.find(soon(0.2))
 
 
-async def test_it_may_not_be_found(lost_link: CoordinatorLink, embedded: FakeCluster) -> None:
+async def test_an_unauthorized_lookup_fails(
+    lost_link: CoordinatorLink, embedded: FakeCluster
+) -> None:
     embedded.control(ApiKey.FIND_COORDINATOR, error=30)
     with pytest.raises(GroupAuthorizationFailedError):
         await lost_link.find(soon())
 
 
 @pytest.mark.parametrize("method", ["ask", "find"])
-async def test_a_mistake_of_ours_is_told_and_leaves_nothing_hanging(
+async def test_a_bug_in_the_link_is_reported_and_every_step_gets_its_result(
     embedded: FakeCluster, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """Every Send and every search is answered, even by what nobody expects."""
+    """The machine gets a result for every Send and every lookup, even after a bug."""
     original = getattr(CoordinatorLink, method)
     mistake = ZeroDivisionError("by mistake")
 

@@ -41,7 +41,7 @@ def join(modern: bool) -> ApiKey:
 # --- listeners
 
 
-async def test_heartbeats_go_on_while_a_listener_works(crew: Crew) -> None:
+async def test_heartbeats_continue_while_a_listener_runs(crew: Crew) -> None:
     """For longer than the session."""
     at_work, go_on = asyncio.Event(), asyncio.Event()
     slow = await crew.add(session_timeout=2.0, rebalance_timeout=30.0)
@@ -62,7 +62,7 @@ async def test_heartbeats_go_on_while_a_listener_works(crew: Crew) -> None:
     assert not any(what == "lost" for what, _ in slow.log)
 
 
-async def test_a_listener_that_raises_is_told_and_holds_nobody_up(crew: Crew) -> None:
+async def test_a_listener_exception_is_reported_and_does_not_stop_the_member(crew: Crew) -> None:
     member = await crew.add()
 
     async def listen(what: str) -> None:
@@ -78,7 +78,7 @@ async def test_a_listener_that_raises_is_told_and_holds_nobody_up(crew: Crew) ->
     member.mistakes.clear()
 
 
-async def test_a_listener_that_is_cancelled_from_inside_holds_nobody_up(crew: Crew) -> None:
+async def test_a_listener_that_raises_cancelled_error_does_not_stop_the_member(crew: Crew) -> None:
     """It awaits something that somebody cancels: nobody meant the listener."""
     member = await crew.add()
 
@@ -149,7 +149,7 @@ async def test_a_listener_that_never_ends_is_cut_off_at_the_deadline(crew: Crew)
 
 
 @pytest.mark.parametrize("apis", ["metadata", "find", "join", "sync", "leave"])
-async def test_close_ends_in_time_whatever_is_not_answered(
+async def test_close_ends_by_its_deadline_without_any_response(
     embedded: FakeCluster, modern: bool, apis: str
 ) -> None:
     keys = {
@@ -205,7 +205,7 @@ async def test_close_without_a_subscription(embedded: FakeCluster, modern: bool)
     assert now() - began < 2
 
 
-async def test_one_who_closes_does_not_wait_for_its_own_join(
+async def test_close_does_not_wait_for_a_join_in_progress(
     embedded: FakeCluster, modern: bool
 ) -> None:
     """The others take their time to rejoin: the farewell goes over another connection."""
@@ -257,7 +257,7 @@ async def test_an_end_that_is_cancelled_ends_at_once(crew: Crew) -> None:
     await until(lambda: not member.tasks.running)
 
 
-async def test_nothing_is_told_after_the_end(crew: Crew, embedded: FakeCluster) -> None:
+async def test_an_aborted_driver_makes_no_more_callbacks(crew: Crew, embedded: FakeCluster) -> None:
     member = await crew.add()
     await crew.until_settled()
     heartbeat = ApiKey.CONSUMER_GROUP_HEARTBEAT if crew.options["modern"] else ApiKey.HEARTBEAT
@@ -298,7 +298,7 @@ async def test_a_closed_driver_takes_no_subscription(crew: Crew) -> None:
         member.subscribe("t")
 
 
-async def test_a_static_member_stays_or_goes_as_it_is_told(crew: Crew) -> None:
+async def test_a_static_member_stays_or_leaves_on_request(crew: Crew) -> None:
     stays = await crew.add(group_instance_id="a")
     goes = await crew.add(group_instance_id="b")
     other = await crew.add(group_instance_id="c")

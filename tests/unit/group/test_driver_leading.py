@@ -54,7 +54,7 @@ async def add(crew: Crew, *topics: str, **options: Any) -> CrewMember:
     return await member.start(*topics)
 
 
-async def test_the_leader_learns_the_topics_of_the_others(
+async def test_the_leader_follows_the_topics_of_all_members(
     crew: Crew, embedded: FakeCluster
 ) -> None:
     leader = await add(crew, "t")
@@ -80,7 +80,7 @@ async def test_a_topic_that_is_made_while_the_group_waits_for_it() -> None:
             await member.die()
 
 
-async def test_the_leader_is_told_racks_and_ids(crew: Crew, embedded: FakeCluster) -> None:
+async def test_the_assignor_receives_racks_and_topic_ids(crew: Crew, embedded: FakeCluster) -> None:
     assignor = Watching()
     member = await add(crew, "t", assignors=[assignor], client_rack="r1")
     await until(lambda: member.stable, lambda: member)
@@ -120,7 +120,7 @@ async def test_the_assignor_that_the_coordinator_chose_is_asked(crew: Crew) -> N
     )
 
 
-async def test_an_assignor_that_fails_is_told_to_the_application(crew: Crew) -> None:
+async def test_an_assignor_exception_is_reported_to_the_application(crew: Crew) -> None:
     assignor = Watching()
     assignor.fails = ZeroDivisionError("by mistake")
     member = await add(crew, "t", assignors=[assignor])
@@ -172,7 +172,9 @@ async def test_topics_of_a_pattern_are_found_by_their_ids(
     await until(lambda: "t" in member.cluster.metadata.topics, lambda: member)
 
 
-async def test_names_that_are_not_told_at_once(modern: Crew, embedded: FakeCluster) -> None:
+async def test_topic_names_are_requested_until_metadata_has_them(
+    modern: Crew, embedded: FakeCluster
+) -> None:
     fault = embedded.control(
         ApiKey.METADATA,
         times=3,

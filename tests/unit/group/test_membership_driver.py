@@ -63,7 +63,7 @@ async def test_members_come_and_go(crew: Crew) -> None:
     assert not losses(crew)
 
 
-async def test_one_who_vanishes_is_missed_when_its_session_ends(crew: Crew) -> None:
+async def test_a_dead_member_is_replaced_when_its_session_ends(crew: Crew) -> None:
     first, second = await crew.add(session_timeout=1.0), await crew.add(session_timeout=1.0)
     await crew.until_settled()
     await first.die()
@@ -238,7 +238,9 @@ async def test_a_coordinator_that_falls_silent_is_left(modern: bool) -> None:
             await crew.end()
 
 
-async def test_nobody_knows_the_coordinator_for_a_while(crew: Crew, embedded: FakeCluster) -> None:
+async def test_a_member_joins_once_the_coordinator_is_available(
+    crew: Crew, embedded: FakeCluster
+) -> None:
     embedded.control(ApiKey.FIND_COORDINATOR, times=5, error=15)
     await crew.add()
     await crew.until_settled()

@@ -253,7 +253,7 @@ def test_a_request_that_could_never_be_sent(error: KafkaError) -> None:
 
 
 @pytest.mark.parametrize("state", SENDING)
-def test_a_coordinator_that_nobody_finds(state: MemberState) -> None:
+def test_coordinator_lookups_that_fail_are_repeated_with_backoff(state: MemberState) -> None:
     hand = Hand().sending(state)
     machine = hand.machine
     machine.on_error(HEARTBEAT, KafkaConnectionError("cut"), hand.now)
@@ -281,7 +281,7 @@ def test_a_search_that_is_refused_is_fatal() -> None:
     assert isinstance(hand.step(Fail).error, GroupAuthorizationFailedError)
 
 
-def test_a_forbidden_topic_is_told_once_until_the_application_goes_on() -> None:
+def test_an_unauthorized_topic_is_reported_once_until_the_application_retries() -> None:
     hand = Hand().stable()
     fails = 0
     for turn in range(6):
@@ -297,7 +297,7 @@ def test_a_forbidden_topic_is_told_once_until_the_application_goes_on() -> None:
     assert hand.machine.assignment == tps("t", 0, 1)
 
 
-def test_an_answer_of_an_older_membership_counts_no_more() -> None:
+def test_a_response_to_an_older_membership_is_ignored() -> None:
     hand = Hand().stable()
     machine = hand.machine
     machine.on_coordinator_lost(hand.now)
@@ -330,7 +330,7 @@ def test_a_newer_target_waits_for_the_one_that_is_reconciled() -> None:
     assert hand.step(Assign) == Assign(tps("t", 3), tps("t", 0, 3))
 
 
-def test_a_target_that_comes_back_is_acknowledged_though_nothing_changed() -> None:
+def test_a_target_that_is_restored_is_acknowledged_without_a_change() -> None:
     hand = Hand().stable()
     machine = hand.machine
     machine.on_metadata({}, hand.now)
@@ -351,7 +351,7 @@ def test_a_target_that_comes_back_is_acknowledged_though_nothing_changed() -> No
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_what_a_listener_is_being_given_is_told_to_be_owned_when_in_doubt(leaves: bool) -> None:
+def test_partitions_in_an_assign_callback_are_reported_as_owned_when_in_doubt(leaves: bool) -> None:
     """Else the coordinator, which may have taken it back meanwhile, would give it to another."""
     hand = Hand().stable()
     machine = hand.machine

@@ -30,7 +30,7 @@ def test_topics_that_exist() -> None:
     assert layouts.of(set(), metadata(topic(2)), 0.0) == {}
 
 
-def test_a_topic_that_is_missing_is_gone_only_after_a_while() -> None:
+def test_a_missing_topic_keeps_its_layout_for_a_while() -> None:
     gone = topic(2, error=UnknownTopicOrPartitionError)
     for missing in (None, gone, Topic("t", A), topic(0, error=TopicAuthorizationFailedError)):
         layouts = Layouts()
@@ -43,7 +43,7 @@ def test_a_topic_that_is_missing_is_gone_only_after_a_while() -> None:
         assert layouts.of({"t"}, metadata(topic(2)), 4.0 + GONE_AFTER) == known
 
 
-def test_the_time_begins_anew_when_it_is_back_meanwhile() -> None:
+def test_a_topic_that_reappears_restarts_the_grace_period() -> None:
     layouts = Layouts()
     known = layouts.of({"t"}, metadata(topic(2)), 0.0)
     layouts.of({"t"}, metadata(None), 1.0)

@@ -52,14 +52,14 @@ def check_valid(case: Case, assigned: dict[str, list[TopicPartition]], *, all_gi
 
 @pytest.mark.parametrize("assignor", EAGER)
 @given(seed=SEEDS)
-def test_each_partition_has_one_owner_who_wants_it(assignor: str, seed: int) -> None:
+def test_each_partition_has_one_owner_that_subscribes_to_it(assignor: str, seed: int) -> None:
     case = random_case(assignor, random.Random(seed))
     check_valid(case, case.ours(), all_given=True)
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @given(seed=SEEDS)
-def test_the_order_in_which_members_are_told_is_nothing(assignor: str, seed: int) -> None:
+def test_the_assignment_does_not_depend_on_the_order_of_members(assignor: str, seed: int) -> None:
     chance = random.Random(seed)
     case = random_case(assignor, chance)
     members = list(case.members.items())
@@ -151,7 +151,7 @@ def test_who_leaves_takes_nothing_from_the_others(seed: int) -> None:
 
 
 @given(seed=SEEDS)
-def test_who_comes_gets_a_share_and_only_its_share_moves(seed: int) -> None:
+def test_a_new_member_moves_only_its_own_share(seed: int) -> None:
     chance = random.Random(seed)
     topics = {name: TopicLayout(chance.randint(1, 20)) for name in "abc"}
     members = {f"m{i}": Subscription(tuple("abc")) for i in range(chance.randint(1, 12))}

@@ -40,7 +40,7 @@ def test_what_cannot_be_read_claims_nothing(data: bytes | None) -> None:
     assert read_user_data(data) == NOTHING
 
 
-def test_a_sticky_member_tells_what_it_was_assigned() -> None:
+def test_a_sticky_member_reports_its_last_assignment() -> None:
     assignor = StickyAssignor()
     topics = frozenset({"a"})
     assert read_subscription(assignor.subscription(topics, frozenset(), 3, None)).user_data is None
@@ -56,7 +56,7 @@ def test_members_share_no_memory() -> None:
     assert other.user_data() is None
 
 
-def test_a_cooperative_member_tells_its_generation_twice() -> None:
+def test_a_cooperative_member_sends_its_generation_in_the_user_data_too() -> None:
     """Leaders before Kafka 3.5 look into the user data for it (KIP-792)."""
     assignor = CooperativeStickyAssignor()
     assert assignor.user_data() == b"\xff\xff\xff\xff"
@@ -75,7 +75,7 @@ def test_a_cooperative_member_tells_its_generation_twice() -> None:
         (-1, None, "old"),
     ],
 )
-def test_the_later_generation_keeps_what_two_own(
+def test_the_owner_with_the_later_generation_keeps_a_partition(
     generation: int, user_data: bytes | None, keeps: str
 ) -> None:
     topics = {"a": TopicLayout(2)}
@@ -100,7 +100,7 @@ def test_two_claims_of_one_generation_are_both_wrong() -> None:
     assert sorted(given.values()) == [[], [TopicPartition("a", 1)]]
 
 
-def test_partitions_that_are_gone_are_claimed_in_vain() -> None:
+def test_claims_of_deleted_partitions_are_ignored() -> None:
     """A topic made anew with fewer partitions, one deleted: Java would assign others twice."""
     gone = (TopicPartition("a", 5), TopicPartition("deleted", 0), TopicPartition("a", -1))
     claims = settle_claims({"m": Claim((*gone, TopicPartition("a", 1)), 1)}, {"a": TopicLayout(2)})

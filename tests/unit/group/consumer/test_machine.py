@@ -40,7 +40,7 @@ def test_one_member_gets_everything_and_is_stable(crew: Crew) -> None:
     assert not member.machine.rejoin_needed
 
 
-def test_a_second_member_gets_what_the_first_gives_back(crew: Crew) -> None:
+def test_a_second_member_gets_the_partitions_that_the_first_revokes(crew: Crew) -> None:
     first = crew.member("t")
     crew.run(2)
     second = crew.member("t")
@@ -51,7 +51,7 @@ def test_a_second_member_gets_what_the_first_gives_back(crew: Crew) -> None:
     assert first.state is second.state is MemberState.STABLE
 
 
-def test_heartbeats_tell_only_what_changed(crew: Crew) -> None:
+def test_heartbeats_contain_only_changes(crew: Crew) -> None:
     member = crew.member("t", client_rack="here", server_assignor="range")
     crew.run(12)
     first, acknowledgement, *others = member.sent
@@ -164,7 +164,7 @@ def test_closing(crew: Crew, instance: str | None, stay: bool | None, epoch: int
     assert member.is_member is (epoch != -1)
 
 
-def test_a_static_member_comes_back_to_its_partitions(crew: Crew) -> None:
+def test_a_static_member_returns_to_its_partitions(crew: Crew) -> None:
     crew.member("t")
     static = crew.member("t", group_instance_id="i")
     crew.run(15)
@@ -178,7 +178,7 @@ def test_a_static_member_comes_back_to_its_partitions(crew: Crew) -> None:
     assert again.kinds() == ["Assign"]
 
 
-def test_an_instance_id_in_use_is_told_and_tried_again(crew: Crew) -> None:
+def test_an_instance_id_in_use_is_reported_and_retried(crew: Crew) -> None:
     first = crew.member("t", group_instance_id="i")
     crew.run(2)
     second = crew.member("t", group_instance_id="i")
@@ -269,7 +269,7 @@ def test_an_application_that_does_not_poll_leaves_until_it_does(crew: Crew) -> N
     assert member.state is MemberState.STABLE
 
 
-def test_another_subscription_is_told_at_once(crew: Crew) -> None:
+def test_a_changed_subscription_is_sent_at_once(crew: Crew) -> None:
     member = crew.member("t")
     crew.run(2)
     member.subscribe("u")
@@ -351,7 +351,9 @@ def test_a_full_group(broker: SocketlessBroker, crew: Crew) -> None:
     assert member.state is MemberState.STABLE
 
 
-def test_names_that_metadata_does_not_know_yet(broker: SocketlessBroker, crew: Crew) -> None:
+def test_partitions_are_assigned_once_metadata_has_their_topic_names(
+    broker: SocketlessBroker, crew: Crew
+) -> None:
     member = crew.member()
     member.names = {}
     member.subscribe("t", "u")
@@ -374,7 +376,7 @@ def test_names_that_metadata_does_not_know_yet(broker: SocketlessBroker, crew: C
     assert member.state is MemberState.STABLE
 
 
-def test_a_topic_made_anew_is_given_back_and_out_again(
+def test_a_recreated_topic_is_revoked_and_assigned_again(
     broker: SocketlessBroker, crew: Crew
 ) -> None:
     member = crew.member("t", "u")

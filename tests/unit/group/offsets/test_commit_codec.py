@@ -134,7 +134,7 @@ def test_what_is_not_known_is_left_to_the_decoder(where: str, version: int) -> N
     assert short.unknown_tagged_fields == told.unknown_tagged_fields
 
 
-def test_a_topic_told_twice_is_left_to_the_decoder() -> None:
+def test_a_response_with_a_repeated_topic_is_left_to_the_decoder() -> None:
     short = read(answer(9, ("orders", {0: 0}), ("orders", {1: 0})), 9)
     assert short.stored is None
     assert dict(short.codes(IDS)) == {TopicPartition("orders", n): 0 for n in (0, 1)}

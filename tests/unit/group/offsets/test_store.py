@@ -128,7 +128,7 @@ async def test_all_that_was_committed(version: int) -> None:
         assert store.versions(FETCH) == [min(version, 9)]
 
 
-async def test_old_brokers_cannot_tell_of_all() -> None:
+async def test_old_brokers_cannot_list_all_committed_offsets() -> None:
     async for store in opened(api_versions={FETCH: (0, 1)}):
         with pytest.raises(UnsupportedVersionError, match="OffsetFetch"):
             await store.fetch(None, require_stable=True, deadline=store.soon)
@@ -143,7 +143,7 @@ async def test_topics_without_a_known_id_go_by_name(store: Store) -> None:
     assert store.versions(COMMIT) == store.versions(FETCH) == [9]
 
 
-async def test_a_member_says_who_it_is(store: Store) -> None:
+async def test_a_commit_contains_the_member_identity(store: Store) -> None:
     member = CommitIdentity("m", 4, "i")
     told = {ORDERS[0]: OffsetAndMetadata(3, "")}
     with pytest.raises(GroupIdNotFound):
@@ -165,7 +165,7 @@ async def test_each_attempt_may_have_another_identity(store: Store) -> None:
     assert store.fake.committed("readers") == {ORDERS[0]: 3}
 
 
-async def test_a_commit_goes_on_after_a_rejection_with_what_is_not_committed(store: Store) -> None:
+async def test_a_retried_commit_sends_only_the_rejected_partitions(store: Store) -> None:
     offsets = {tp: OffsetAndMetadata(3, "") for tp in ORDERS[:2]}
     call = store.store.begin_commit(offsets, store.soon)
     store.fake.control(COMMIT, error=22, partitions=[("orders", 0)])
@@ -291,7 +291,7 @@ async def test_a_lost_connection_is_made_again(store: Store) -> None:
     assert await store.offsets() == {ORDERS[0]: 5}
 
 
-async def test_the_deadline_ends_it_and_tells_why(store: Store) -> None:
+async def test_a_timeout_has_the_last_error_as_its_cause(store: Store) -> None:
     store.fake.control(COMMIT, error=14, times=None)
     store.fake.control(FETCH, error=14, times=None)
     now = asyncio.get_running_loop().time()
@@ -339,7 +339,7 @@ async def test_a_refused_group_is_named(store: Store) -> None:
         await store.offsets()
 
 
-async def test_a_lasting_error_comes_before_one_that_may_pass(store: Store) -> None:
+async def test_a_lasting_error_takes_precedence_over_a_retriable_one(store: Store) -> None:
     store.fake.control(COMMIT, error=3, partitions=[("orders", 0)], times=None)
     offsets = {
         ORDERS[0]: OffsetAndMetadata(1, ""),
@@ -350,7 +350,7 @@ async def test_a_lasting_error_comes_before_one_that_may_pass(store: Store) -> N
     assert store.fake.count(COMMIT) == 1
 
 
-async def test_who_cannot_wait_for_a_topic_is_told_at_once(store: Store) -> None:
+async def test_a_missing_topic_fails_a_commit_that_must_not_wait(store: Store) -> None:
     store.fake.control(COMMIT, error=3, partitions=[("orders", 0)], times=None)
     with pytest.raises(UnknownTopicOrPartitionError):
         await store.commit(1, 2, missing_topics_may_come=False)
@@ -365,7 +365,7 @@ async def test_a_topic_made_again_gets_no_offset_of_the_old_one(store: Store) ->
     assert store.fake.committed("readers") == {}
 
 
-async def test_what_a_topic_made_again_has_is_told(store: Store) -> None:
+async def test_the_offsets_of_a_recreated_topic_are_returned(store: Store) -> None:
     store.fake.delete_topic("orders")
     store.fake.create_topic("orders", 3)
     other = Store(store.fake)
