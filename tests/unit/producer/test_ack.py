@@ -163,7 +163,7 @@ async def test_cancelling_one_waiter_touches_no_other(acks: ModuleType) -> None:
     assert (await second).offset == 5
 
 
-async def test_cancelling_an_ack_wakes_all_who_wait_for_it(acks: ModuleType) -> None:
+async def test_cancelling_an_ack_wakes_all_its_waiters(acks: ModuleType) -> None:
     batch, (ack, other, _) = fill(acks)
     order: list[str] = []
     ack.add_done_callback(lambda _: order.append("first"))
@@ -184,7 +184,7 @@ async def test_cancelling_an_ack_wakes_all_who_wait_for_it(acks: ModuleType) -> 
     assert ack.cancelled()
 
 
-async def test_cancelling_an_ack_wakes_who_waited_before_one_who_gave_up(acks: ModuleType) -> None:
+async def test_cancelling_an_ack_wakes_waiters_before_a_cancelled_one(acks: ModuleType) -> None:
     _, (ack, *_) = fill(acks)
     first, second = (asyncio.ensure_future(wait(ack)) for _ in range(2))
     await asyncio.sleep(0)
@@ -362,7 +362,7 @@ async def test_ten_thousand_waits_are_cancelled_without_searching(acks: ModuleTy
 
 
 @pytest.mark.skipif(not NATIVE, reason="nothing was compiled, or the twins were asked for")
-async def test_the_collector_does_not_know_native_acks() -> None:
+async def test_native_acks_are_not_tracked_by_the_garbage_collector() -> None:
     acks = import_module("aiokafka_lite.producer.batching._ack_native")
     _, (ack, *_) = fill(acks)
     assert not gc.is_tracked(ack)

@@ -71,7 +71,7 @@ async def test_keys_can_be_ignored(make_core: Any) -> None:
     assert [record.key for record in RecordSet(data, "t", 0, 0).read(9)] == [b"a", b"b", None, b"c"]
 
 
-async def test_a_keyed_record_does_not_care_who_leads(make_core: Any) -> None:
+async def test_the_partition_of_a_key_does_not_depend_on_leaders(make_core: Any) -> None:
     core = make_core(4, available=[])
     core.append("orders", b"v", b"abc", None, None, None)
     assert counts(core).index(1) == (murmur2(b"abc") & 0x7FFFFFFF) % 4
@@ -162,7 +162,7 @@ async def test_wrong_values_change_nothing(make_core: Any) -> None:
     assert counts(core) == [0, 0]
 
 
-async def test_a_partitioner_may_do_what_it_likes_with_its_lists(make_core: Any) -> None:
+async def test_a_partitioner_gets_copies_of_the_partition_lists(make_core: Any) -> None:
     def greedy(key: Any, everyone: list[int], available: list[int]) -> int:
         everyone.clear()
         return available.pop()
@@ -181,7 +181,7 @@ async def test_a_refusal_is_raised_to_all(make_core: Any) -> None:
         core.append("orders", b"v", None, None, None, None)
 
 
-async def test_growing_keeps_what_is_there(make_core: Any) -> None:
+async def test_new_partitions_keep_the_existing_queues(make_core: Any) -> None:
     core = make_core(2)
     topic = core.topics["orders"]
     before = list(topic.queues)

@@ -56,7 +56,7 @@ async def test_it_keeps_its_place_among_single_records(make_producer: Make, stor
         assert [record.value for record in stored(cluster, "orders")[0]] == [b"1", b"2", b"3", b"4"]
 
 
-async def test_a_full_batch_takes_no_more(make_producer: Make) -> None:
+async def test_a_full_batch_rejects_further_records(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster, max_batch_size=300)
         batch = producer.create_batch()
@@ -74,7 +74,7 @@ async def test_a_full_batch_takes_no_more(make_producer: Make) -> None:
         assert place.offset == 0
 
 
-async def test_log_append_time_comes_back(make_producer: Make) -> None:
+async def test_the_result_has_the_log_append_time(make_producer: Make) -> None:
     async with FakeCluster(clock=VirtualClock(777_000)) as cluster:
         cluster.create_topic("timed", configs={"message.timestamp.type": "LogAppendTime"})
         producer = make_producer(cluster)
@@ -141,7 +141,7 @@ async def test_giving_up_waiting_for_memory_loses_neither_memory_nor_batch(
         assert (await (await producer.send_batch(batch, "orders", partition=0))).offset == 1
 
 
-async def test_stopping_while_it_waits_tells_so(make_producer: Make) -> None:
+async def test_stop_fails_a_batch_that_waits_for_memory(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster, max_batch_size=1000, buffer_memory=1000)
         await producer.start()
@@ -244,7 +244,9 @@ async def test_topic_that_leaves_the_metadata_during_a_wait_for_memory_is_looked
         assert producer._sender.pool.used == 0
 
 
-async def test_memory_is_returned_if_the_topic_is_gone_after_the_wait(make_producer: Make) -> None:
+async def test_memory_is_returned_if_the_topic_was_deleted_during_the_wait(
+    make_producer: Make,
+) -> None:
     async with FakeCluster(topics={"orders": 1, "other": 1}) as cluster:
         producer = make_producer(cluster, max_batch_size=1000, buffer_memory=1000)
         await producer.start()

@@ -74,7 +74,7 @@ async def test_other_tasks_run_in_between(make_producer: Make) -> None:
         await producer.flush()
 
 
-async def test_an_error_tells_what_was_sent_before(make_producer: Make, stored: Stored) -> None:
+async def test_a_bulk_error_has_the_results_before_it(make_producer: Make, stored: Stored) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster)
         await producer.start()
@@ -88,7 +88,7 @@ async def test_an_error_tells_what_was_sent_before(make_producer: Make, stored: 
         assert [record.value for record in stored(cluster, "orders")[0]] == [b"1", b"2", b"3"]
 
 
-async def test_nowait_gives_an_ack_or_says_why_not(make_producer: Make) -> None:
+async def test_send_nowait_returns_an_ack_or_raises_the_reason(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(
             cluster, max_batch_size=1000, buffer_memory=1000, max_request_size=2000

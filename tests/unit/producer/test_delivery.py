@@ -167,7 +167,7 @@ async def test_one_dead_broker_stalls_no_other(make_producer: Make) -> None:
         assert (await dead).offset == 0
 
 
-async def test_a_delivery_timeout_tells_what_is_known(make_producer: Make) -> None:
+async def test_a_delivery_timeout_states_attempts_and_last_error(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 2}) as cluster:
         producer = make_producer(cluster, delivery_timeout_ms=1000, request_timeout_ms=200)
         await producer.start()
@@ -183,7 +183,9 @@ async def test_a_delivery_timeout_tells_what_is_known(make_producer: Make) -> No
         assert producer._sender.pool.used == 0
 
 
-async def test_after_a_gap_the_partition_goes_on(make_producer: Make, stored: Stored) -> None:
+async def test_a_partition_continues_after_a_sequence_gap(
+    make_producer: Make, stored: Stored
+) -> None:
     """A numbered batch that was given up leaves a gap; those behind it get a new epoch."""
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster, delivery_timeout_ms=1000, request_timeout_ms=100)
@@ -247,7 +249,7 @@ async def test_a_fenced_producer_gets_another_id(make_producer: Make) -> None:
         assert producer._sender._identity.producer_id != before
 
 
-async def test_without_producer_ids_it_goes_on_without_numbers(make_producer: Make) -> None:
+async def test_without_producer_ids_batches_have_no_sequence_numbers(make_producer: Make) -> None:
     async with FakeCluster(
         topics=["orders"], api_versions={ApiKey.INIT_PRODUCER_ID: None}
     ) as cluster:
@@ -295,7 +297,7 @@ async def test_a_mute_broker_s_batches_go_again_over_a_new_connection(
         assert len(stored(cluster, "orders")[0]) == 1
 
 
-async def test_a_failed_batch_that_nobody_awaits_is_logged(
+async def test_a_failed_batch_without_awaited_acks_is_logged(
     make_producer: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
@@ -336,7 +338,7 @@ async def test_a_batch_that_cannot_be_compressed_fails_alone(
         assert producer._sender.pool.used == 0
 
 
-async def test_what_stop_leaves_behind_is_told_once(
+async def test_undelivered_batches_are_logged_once_by_stop(
     make_producer: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
@@ -502,7 +504,7 @@ async def test_an_absurd_throttle_does_not_stop_it_for_days(make_producer: Make)
         await asyncio.wait_for(producer.send_and_wait("orders", b"second"), 5)
 
 
-async def test_the_named_leader_is_found_by_the_address_that_came_along(
+async def test_a_leader_hint_is_used_with_its_address(
     make_producer: Make,
 ) -> None:
     async with FakeCluster(brokers=2, topics=["orders"]) as cluster:
@@ -520,7 +522,7 @@ async def test_the_named_leader_is_found_by_the_address_that_came_along(
         assert producer._cluster.metadata.leader("orders", 0) == new
 
 
-async def test_what_stop_gives_up_tells_whether_it_may_have_been_written(
+async def test_errors_after_stop_state_if_a_batch_may_be_stored(
     make_producer: Make, stored: Stored
 ) -> None:
     async with FakeCluster(topics={"orders": 2}) as cluster:
@@ -562,9 +564,7 @@ async def test_a_refusal_after_an_attempt_without_an_answer_is_no_certainty(
 
 
 @pytest.mark.parametrize("attempted", [True, False])
-async def test_a_delivery_timeout_says_so_in_ambiguous_too(
-    make_producer: Make, attempted: bool
-) -> None:
+async def test_a_delivery_timeout_sets_ambiguous(make_producer: Make, attempted: bool) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(
             cluster, request_timeout_ms=100, delivery_timeout_ms=300, metadata_max_age_ms=100
@@ -613,7 +613,7 @@ async def test_what_waits_behind_a_batch_follows_the_leader_when_that_has_landed
         assert [record.value for record in stored(cluster, "orders")[0]] == [b"1", b"2"]
 
 
-async def test_a_mistake_after_the_answer_keeps_no_outcome_back(
+async def test_a_bug_after_the_response_delays_no_outcome(
     make_producer: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
@@ -631,7 +631,7 @@ async def test_a_mistake_after_the_answer_keeps_no_outcome_back(
         assert "a mistake" in caplog.text
 
 
-async def test_over_tls_stop_waits_until_the_socket_has_taken_what_asks_for_no_answer(
+async def test_stop_flushes_tls_connections_with_acks_0(
     make_producer: Make, tls_files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certfile, keyfile = tls_files

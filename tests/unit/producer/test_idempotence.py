@@ -104,7 +104,7 @@ def test_when_epochs_run_out_a_new_id_is_asked_for() -> None:
     assert sequences.take(3) == 0
 
 
-def test_a_renewed_id_makes_every_partition_begin_anew() -> None:
+def test_a_renewed_producer_id_restarts_every_sequence() -> None:
     identity = known()
     one, other = Sequences(identity), Sequences(identity)
     other.take(4)

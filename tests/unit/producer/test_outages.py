@@ -74,7 +74,7 @@ async def test_a_delivery_timeout_names_the_broker_that_cannot_be_reached(
         assert not caught.value.ambiguous
 
 
-async def test_a_delivery_timeout_says_that_there_is_no_producer_id(make_producer: Make) -> None:
+async def test_a_delivery_timeout_names_a_missing_producer_id(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         cluster.control(ApiKey.INIT_PRODUCER_ID, drop=True, times=None)
         producer = make_producer(cluster, delivery_timeout_ms=1000, request_timeout_ms=200)
@@ -83,7 +83,7 @@ async def test_a_delivery_timeout_says_that_there_is_no_producer_id(make_produce
             await producer.send_and_wait("orders", b"v")
 
 
-async def test_a_delivery_timeout_says_that_the_broker_throttles(make_producer: Make) -> None:
+async def test_a_delivery_timeout_names_a_throttling_broker(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster, **IN_HASTE)
         await producer.start()
@@ -94,7 +94,7 @@ async def test_a_delivery_timeout_says_that_the_broker_throttles(make_producer: 
             await producer.send_and_wait("orders", b"v")
 
 
-async def test_a_full_buffer_in_an_outage_says_why_nothing_is_sent(make_producer: Make) -> None:
+async def test_a_full_buffer_in_an_outage_states_the_cause(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster, max_batch_size=1000, buffer_memory=1000, max_block_ms=300)
         await producer.start()
@@ -108,7 +108,7 @@ async def test_a_full_buffer_in_an_outage_says_why_nothing_is_sent(make_producer
             producer.send_nowait("orders", bytes(900))
 
 
-async def test_a_full_buffer_while_brokers_are_slow_says_so(make_producer: Make) -> None:
+async def test_a_full_buffer_with_slow_brokers_states_the_cause(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster, max_batch_size=1000, buffer_memory=1000, max_block_ms=100)
         await producer.start()
@@ -176,7 +176,9 @@ async def test_an_aborted_transaction_names_the_records_that_it_takes_along(
             assert "were not sent: their transaction was aborted first" in str(error)
 
 
-async def test_an_attempt_and_an_obstacle_are_both_told(make_producer: Make) -> None:
+async def test_a_delivery_timeout_names_both_the_last_error_and_the_obstacle(
+    make_producer: Make,
+) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster, delivery_timeout_ms=1000, request_timeout_ms=200)
         await producer.start()

@@ -49,7 +49,7 @@ def test_codes_about_numbers(code: int, oldest: bool, fresh: bool, expected: Rea
 
 
 @pytest.mark.parametrize("code", sorted(OF_SEQUENCES))
-def test_codes_about_numbers_nobody_wrote_are_failures(code: int) -> None:
+def test_sequence_errors_without_sequence_numbers_are_failures(code: int) -> None:
     error = kafka_errors[code]("x")
     assert reaction(error, numbered=False, oldest=True, fresh=False, count=1) is Reaction.FAIL
 
@@ -62,7 +62,7 @@ def test_what_the_connection_tells(error: KafkaError, expected: Reaction) -> Non
     assert reaction(error, numbered=True, oldest=True, fresh=True, count=1) is expected
 
 
-def test_an_error_says_which_records_and_what_to_do() -> None:
+def test_an_error_names_the_records_and_the_remedy() -> None:
     told = explain(MessageSizeTooLargeError("x"), ORDERS_1, 5000, 3, may_be_stored=False)
     assert type(told) is MessageSizeTooLargeError
     assert "3 record(s), 5000 bytes, to partition 1 of topic 'orders'" in str(told)
@@ -72,7 +72,7 @@ def test_an_error_says_which_records_and_what_to_do() -> None:
 @pytest.mark.parametrize(
     ("may_be_stored", "text"), [(True, "MAY have been written"), (False, "were not written")]
 )
-def test_a_timeout_says_what_is_known(may_be_stored: bool, text: str) -> None:
+def test_a_timeout_states_attempts_and_last_error(may_be_stored: bool, text: str) -> None:
     last = NotEnoughReplicasError("too few")
     error = delivery_timed_out(
         ORDERS_1, 3, 120.0, attempts=4, may_be_stored=may_be_stored, last_error=last

@@ -160,7 +160,9 @@ async def test_a_record_that_waits_is_serialized_once(make_producer: Make) -> No
         {"topic": b"orders"},
     ],
 )
-async def test_wrong_types_are_told_by_the_await(make_producer: Make, bad: dict[str, Any]) -> None:
+async def test_wrong_types_raise_when_send_is_awaited(
+    make_producer: Make, bad: dict[str, Any]
+) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster)
         await producer.start()
@@ -260,7 +262,7 @@ async def test_log_append_time_is_the_broker_s(make_producer: Make) -> None:
 
 
 @pytest.mark.parametrize("release", ["0.10.2", "0.11", "1.1", "2.8"])
-async def test_the_format_follows_what_the_broker_speaks(
+async def test_the_message_format_follows_the_broker_version(
     make_producer: Make, stored: Stored, release: str
 ) -> None:
     async with FakeCluster(topics=["orders"], version=release) as cluster:
@@ -285,7 +287,7 @@ async def test_what_an_old_broker_cannot_do_is_refused_by_name(make_producer: Ma
         assert zstd._sender.pool.used == 0
 
 
-async def test_an_unknown_topic_is_made_or_given_up_in_time(make_producer: Make) -> None:
+async def test_an_unknown_topic_is_created_or_times_out(make_producer: Make) -> None:
     async with FakeCluster(default_partitions=3) as cluster:
         producer = make_producer(cluster)
         await producer.start()
@@ -300,7 +302,7 @@ async def test_an_unknown_topic_is_made_or_given_up_in_time(make_producer: Make)
             await producer.send("nowhere", b"v")
 
 
-async def test_lingering_batches_wait_and_flush_lets_them_go(make_producer: Make) -> None:
+async def test_flush_sends_lingering_batches(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 2}) as cluster:
         producer = make_producer(cluster, linger_ms=60_000, delivery_timeout_ms=200_000)
         await producer.start()
@@ -347,7 +349,7 @@ async def test_a_full_batch_does_not_linger(make_producer: Make) -> None:
         assert not acks[2].done()
 
 
-async def test_memory_blocks_sends_and_all_of_it_comes_back(
+async def test_sends_wait_for_memory_and_all_of_it_is_returned(
     make_producer: Make, stored: Stored
 ) -> None:
     async with FakeCluster(topics={"orders": 4}) as cluster:
@@ -364,7 +366,7 @@ async def test_memory_blocks_sends_and_all_of_it_comes_back(
         assert producer._sender.pool.used == 0
 
 
-async def test_no_memory_in_time_is_a_timeout(make_producer: Make) -> None:
+async def test_waiting_for_memory_times_out(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster, buffer_memory=1000, max_batch_size=1000, max_block_ms=100)
         await producer.start()
@@ -459,7 +461,7 @@ async def test_stop_works_after_start_raised(make_producer: Make) -> None:
                 pytest.fail("it has no cluster")
 
 
-async def test_stop_ends_in_time_and_fails_what_is_left(make_producer: Make) -> None:
+async def test_stop_ends_by_its_timeout_and_fails_undelivered_records(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster, buffer_memory=1000, max_batch_size=1000)
         await producer.start()

@@ -155,7 +155,7 @@ async def test_a_lost_record_is_logged_although_interceptors_hear_of_it(
         ]
 
 
-async def test_what_they_raise_is_logged_and_harms_nobody(
+async def test_exceptions_of_interceptors_are_logged_and_change_nothing(
     make_producer: Make, stored: Stored, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
@@ -178,7 +178,7 @@ async def test_what_they_raise_is_logged_and_harms_nobody(
         assert told == [f"{producer._name}: {call}()" for call in calls]
 
 
-async def test_an_ack_that_was_cancelled_tells_nothing(make_producer: Make) -> None:
+async def test_a_cancelled_ack_does_not_reach_the_interceptors(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         recorder = Recorder()
         producer = make_producer(cluster, interceptors=[recorder])

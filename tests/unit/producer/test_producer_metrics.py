@@ -60,7 +60,7 @@ async def test_what_went_wrong(make_producer: Make) -> None:
         assert told["batch-split-total"] >= 2
 
 
-async def test_what_waits_and_what_is_held(make_producer: Make) -> None:
+async def test_metrics_show_waiting_sends_and_used_memory(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster, max_batch_size=1000, buffer_memory=2000)
         await producer.start()
@@ -76,7 +76,7 @@ async def test_what_waits_and_what_is_held(make_producer: Make) -> None:
         assert producer.metrics()["requests-in-flight"] == 0
 
 
-async def test_throttling_is_told(make_producer: Make) -> None:
+async def test_metrics_show_throttling(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster)
         await producer.start()

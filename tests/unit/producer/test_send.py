@@ -25,7 +25,7 @@ def values(cluster: FakeCluster) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("call", ["send", "send_and_wait"])
-async def test_asyncio_takes_what_it_returns_for_a_coroutine(
+async def test_asyncio_accepts_the_result_of_send_as_a_coroutine(
     make_producer: Make, call: str
 ) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster, make_producer(cluster) as producer:

@@ -112,7 +112,7 @@ async def test_a_context_that_was_not_entered_needs_no_stop(room: dict[str, Any]
 
 
 @pytest.mark.parametrize("ending", ["timeout", "cancel", "refusal"])
-async def test_a_transactional_start_that_failed_begins_anew(
+async def test_a_failed_transactional_start_can_be_repeated(
     make_producer: Make, ending: str
 ) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:

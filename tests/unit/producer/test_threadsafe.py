@@ -173,7 +173,9 @@ async def test_errors_reach_the_thread(make_producer: Make) -> None:
         assert (await asyncio.wrap_future(good)).offset == 0
 
 
-async def test_a_future_cancelled_in_time_is_not_sent(make_producer: Make, stored: Stored) -> None:
+async def test_a_future_cancelled_before_its_turn_is_not_sent(
+    make_producer: Make, stored: Stored
+) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster)
         await producer.start()
@@ -240,7 +242,7 @@ async def test_stop_delivers_records_handed_over_to_an_unknown_topic(
         )
 
 
-async def test_stop_fails_what_still_waits_when_its_time_is_over(make_producer: Make) -> None:
+async def test_stop_fails_waiting_records_when_it_times_out(make_producer: Make) -> None:
     async with FakeCluster(auto_create_topics=False) as cluster:
         producer = make_producer(cluster)
         await producer.start()
@@ -250,7 +252,7 @@ async def test_stop_fails_what_still_waits_when_its_time_is_over(make_producer: 
             assert type(future.exception(0)) is ProducerClosed
 
 
-async def test_a_cancelled_stop_fails_what_still_waits(make_producer: Make) -> None:
+async def test_a_cancelled_stop_fails_waiting_records(make_producer: Make) -> None:
     async with FakeCluster(auto_create_topics=False) as cluster:
         producer = make_producer(cluster)
         await producer.start()
@@ -280,7 +282,9 @@ async def test_stop_of_a_transactional_producer_does_not_wait_for_the_line(
             assert type(future.exception(0)) is ProducerClosed
 
 
-async def test_a_commit_takes_along_what_was_handed_over_before(make_producer: Make) -> None:
+async def test_a_commit_includes_records_sent_before_it_from_other_threads(
+    make_producer: Make,
+) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster, transactional_id="t")
         await producer.start()

@@ -85,9 +85,7 @@ async def test_a_topic_that_was_made_again_has_another_id(
         assert [record.value for record in stored(cluster, "orders")[0]] == [b"new", b"newer"]
 
 
-async def test_a_broker_that_does_not_know_the_id_yet_is_asked_again(
-    make_producer: Make, stored: Stored
-) -> None:
+async def test_an_unknown_topic_id_is_retried(make_producer: Make, stored: Stored) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         cluster.control(ApiKey.PRODUCE, error=UnknownTopicIdError, times=2)
         producer = make_producer(cluster)

@@ -131,7 +131,7 @@ async def test_an_empty_transaction_asks_nothing(cluster: FakeCluster, producer:
     assert seen(cluster, ApiKey.END_TXN) == 0
 
 
-async def test_a_commit_waits_for_what_lingers(make_producer: Make, cluster: FakeCluster) -> None:
+async def test_a_commit_sends_lingering_batches(make_producer: Make, cluster: FakeCluster) -> None:
     producer = make_producer(
         cluster, transactional_id="payments", linger_ms=60_000, delivery_timeout_ms=150_000
     )
@@ -165,7 +165,7 @@ async def test_an_end_does_not_wait_for_the_quota_of_the_records(
     assert await committed(cluster) == [b"x"]
 
 
-async def test_an_abort_lets_go_of_what_was_not_sent(
+async def test_an_abort_fails_records_that_were_not_sent(
     make_producer: Make, cluster: FakeCluster
 ) -> None:
     producer = make_producer(
@@ -246,7 +246,7 @@ async def test_a_consumer_that_lost_its_place_is_refused(
 # Misuse
 
 
-async def test_misuse_is_told_at_once(make_producer: Make, cluster: FakeCluster) -> None:
+async def test_misuse_raises_at_once(make_producer: Make, cluster: FakeCluster) -> None:
     plain = make_producer(cluster)
     await plain.start()
     for call in (plain.begin_transaction, plain.commit_transaction, plain.abort_transaction):
@@ -485,7 +485,7 @@ async def test_a_zombie_is_fenced(make_producer: Make, cluster: FakeCluster, pro
     assert await committed(cluster) == [b"of the successor"]
 
 
-async def test_a_zombie_that_sends_is_fenced_and_a_context_lets_that_through(
+async def test_a_zombie_is_fenced_and_the_context_manager_raises_it(
     make_producer: Make, cluster: FakeCluster, producer: Any
 ) -> None:
     successor = make_producer(cluster, transactional_id="payments")
@@ -537,7 +537,7 @@ async def test_what_a_producer_leaves_open_its_successor_aborts(
     assert await committed(cluster) == [b"kept"]
 
 
-async def test_stop_aborts_what_is_open(
+async def test_stop_aborts_an_open_transaction(
     make_producer: Make, cluster: FakeCluster, producer: Any
 ) -> None:
     await producer.begin_transaction()
@@ -548,7 +548,7 @@ async def test_stop_aborts_what_is_open(
 
 
 @pytest.mark.parametrize("silent", [ApiKey.END_TXN, ApiKey.PRODUCE], ids=lambda api: api.name)
-async def test_stop_ends_in_time_though_nobody_answers(
+async def test_stop_ends_by_its_timeout_without_any_response(
     cluster: FakeCluster, producer: Any, silent: ApiKey
 ) -> None:
     await producer.begin_transaction()
@@ -564,7 +564,7 @@ async def test_stop_ends_in_time_though_nobody_answers(
         await producer.begin_transaction()
 
 
-async def test_who_waits_is_told_when_the_producer_is_stopped(
+async def test_stop_fails_calls_that_wait_for_the_coordinator(
     cluster: FakeCluster, producer: Any
 ) -> None:
     await producer.begin_transaction()
@@ -578,7 +578,7 @@ async def test_who_waits_is_told_when_the_producer_is_stopped(
 
 
 @pytest.mark.parametrize("call", ["on_answer", "on_error"])
-async def test_a_mistake_of_ours_stops_the_producer(
+async def test_a_bug_stops_the_producer(
     cluster: FakeCluster,
     producer: Any,
     call: str,
@@ -672,7 +672,7 @@ async def test_a_commit_that_ran_out_of_time_may_be_waited_on(
     assert await committed(cluster) == [b"kept"]
 
 
-async def test_a_commit_that_was_cancelled_goes_on(cluster: FakeCluster, producer: Any) -> None:
+async def test_a_cancelled_commit_continues(cluster: FakeCluster, producer: Any) -> None:
     await producer.begin_transaction()
     await producer.send_and_wait("orders", b"kept")
     cluster.control(ApiKey.END_TXN, delay=0.05)

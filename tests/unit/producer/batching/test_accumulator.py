@@ -174,7 +174,7 @@ async def test_batches_are_numbered_in_order_and_only_once(bench: Any) -> None:
     assert it.dispatch() is None, "what is sent again goes alone"
 
 
-async def test_a_new_epoch_numbers_anew_what_waits(bench: Any) -> None:
+async def test_a_new_epoch_renumbers_waiting_batches(bench: Any) -> None:
     it = bench()
     for _ in range(4):
         it.send(100)
@@ -356,7 +356,7 @@ async def test_an_overdue_batch_is_seen_behind_a_younger_one_in_flight(bench: An
     assert [batch for _, batch in it.accumulator.overdue(now)] == [old]
 
 
-async def test_numbers_go_on_after_a_topic_was_forgotten(bench: Any) -> None:
+async def test_sequence_numbers_continue_after_a_topic_was_forgotten(bench: Any) -> None:
     it = bench()
     it.send()
     batch = it.dispatch()

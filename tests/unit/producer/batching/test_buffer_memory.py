@@ -74,7 +74,7 @@ def test_more_than_all_memory_is_refused_at_once() -> None:
         pool_of(BATCH).try_take(BATCH + 1)
 
 
-def test_a_large_request_gathers_piecewise_and_nobody_overtakes_it(loop: ClockedLoop) -> None:
+def test_a_large_request_collects_memory_and_is_not_overtaken(loop: ClockedLoop) -> None:
     pool = pool_of(4 * BATCH)
     buffers = [pool.try_take(BATCH) for _ in range(4)]
     large = loop.create_task(pool.take(3 * BATCH, 10.0))
@@ -112,7 +112,7 @@ def test_waiters_are_served_in_the_order_they_came(loop: ClockedLoop) -> None:
     assert pool.used == 0
 
 
-def test_a_timeout_gives_back_what_was_gathered_and_serves_the_next(loop: ClockedLoop) -> None:
+def test_a_timeout_returns_collected_memory_and_serves_the_next_waiter(loop: ClockedLoop) -> None:
     pool = pool_of(4 * BATCH)
     held = pool.try_take(3 * BATCH)
     large = loop.create_task(pool.take(2 * BATCH, 1.0))
@@ -144,7 +144,7 @@ def test_one_cancelled_between_the_grant_and_its_next_step_gives_back(loop: Cloc
     assert second.result() is buffer
 
 
-def test_closing_fails_those_who_wait_and_those_who_come(loop: ClockedLoop) -> None:
+def test_close_fails_current_and_later_waiters(loop: ClockedLoop) -> None:
     pool = pool_of(BATCH)
     buffer = pool.try_take(BATCH)
     waiting = loop.create_task(pool.take(BATCH, 10.0))

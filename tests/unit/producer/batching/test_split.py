@@ -38,7 +38,7 @@ def small_topic(cluster: FakeCluster, name: str = "orders") -> None:
 
 @pytest.mark.parametrize("codec", [None, "gzip", "lz4"])
 @pytest.mark.parametrize("idempotent", [True, False])
-async def test_every_record_arrives_once_in_order_and_knows_where(
+async def test_every_record_of_a_split_batch_is_stored_once_with_its_offset(
     make_producer: Make, stored: Stored, codec: str | None, idempotent: bool
 ) -> None:
     async with FakeCluster() as cluster:
@@ -155,7 +155,7 @@ def late(request: Any) -> bool:
     return sequence > 0
 
 
-async def test_stopping_in_between_tells_each_record_what_became_of_it(
+async def test_stop_during_a_split_gives_each_record_its_own_outcome(
     make_producer: Make,
 ) -> None:
     async with FakeCluster() as cluster:

@@ -122,7 +122,7 @@ async def test_a_broker_that_takes_nothing_is_avoided(
     assert min(given[partition] for partition in (0, 1, 3)) > 40
 
 
-async def test_an_outbox_tells_for_how_long_it_has_stood_still(make_producer: Make) -> None:
+async def test_an_outbox_reports_how_long_it_has_stalled(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster, partitioner_availability_timeout_ms=100)
         await producer.start()

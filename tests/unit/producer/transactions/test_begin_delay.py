@@ -15,7 +15,7 @@ AT_ONCE = 0.002
 
 
 class Brokers:
-    """That end a transaction `busy` seconds after they said so, on a clock of its own."""
+    """Brokers that end a transaction `busy` seconds after their response, with their own clock."""
 
     def __init__(self, busy: float, delay: BeginDelay) -> None:
         self.busy = busy
@@ -23,8 +23,12 @@ class Brokers:
         self.now = 100.0
 
     def transact(self, *, idle: float = 0.0) -> bool:
-        """One transaction, begun `idle` seconds after the end of the one before; whether its
-        first request was kept."""
+        """Run a transaction, begun `idle` seconds after the last one ended.
+
+        Returns:
+            True if the broker held its first request.
+        """
+
         ended = self.now
         self.delay.on_ended(ended)
         self.now = max(ended + idle, self.delay.opens_at())
@@ -35,21 +39,21 @@ class Brokers:
         return kept
 
 
-def test_nothing_is_waited_for_at_first() -> None:
+def test_there_is_no_delay_at_first() -> None:
     delay = BeginDelay()
     assert delay.opens_at() < 0.0
     delay.on_ended(7.0)
     assert delay.opens_at() == 7.0
 
 
-def test_learns_how_long_the_brokers_take() -> None:
+def test_the_delay_follows_the_brokers() -> None:
     brokers = Brokers(0.0035, BeginDelay())
     assert [brokers.transact() for _ in range(5)] == [True] * 4 + [False]
     assert sum(brokers.transact() for _ in range(1000)) < 1000 / PROMPT
     assert brokers.delay.hold < brokers.busy + STEP
 
 
-def test_waits_less_when_the_brokers_become_faster() -> None:
+def test_the_delay_shrinks_when_the_brokers_become_faster() -> None:
     brokers = Brokers(0.0055, BeginDelay())
     for _ in range(10):
         brokers.transact()
@@ -58,7 +62,7 @@ def test_waits_less_when_the_brokers_become_faster() -> None:
     assert brokers.delay.hold == 0.0
 
 
-def test_gives_up_when_waiting_is_in_vain() -> None:
+def test_a_delay_that_does_not_help_is_dropped() -> None:
     brokers = Brokers(1.0, BeginDelay())
     held = 0
     for _ in range(round(LONGEST / STEP) + VAIN):
@@ -72,14 +76,14 @@ def test_gives_up_when_waiting_is_in_vain() -> None:
     assert brokers.delay.hold == STEP, "and is tried again"
 
 
-def test_late_answers_tell_nothing_when_the_one_before_is_long_over() -> None:
+def test_responses_long_after_the_last_transaction_are_not_counted() -> None:
     brokers = Brokers(1.0, BeginDelay())
     for _ in range(5):
         assert brokers.transact(idle=0.5)
     assert brokers.delay.hold == 0.0
 
 
-def test_the_first_transaction_tells_nothing() -> None:
+def test_the_first_transaction_is_not_counted() -> None:
     delay = BeginDelay()
     delay.on_sent(100.0)
     delay.on_answered(100.0 + KEPT)

@@ -191,7 +191,7 @@ def cases() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "done all the same"])
 @pytest.mark.parametrize(("generation", "where"), [*cases()])
-def test_what_is_told_is_so(generation: str, where: str, done: bool) -> None:
+def test_reported_outcomes_match_the_coordinator(generation: str, where: str, done: bool) -> None:
     for code in sorted(CODES.keys() - {0}):
         play = Play(GENERATIONS[generation], where, code, done=done)
         play.start()

@@ -237,7 +237,7 @@ def held() -> TransactionMachine:
     return machine
 
 
-def test_nothing_is_sent_or_asked_while_a_transaction_is_held() -> None:
+def test_a_held_transaction_sends_no_request() -> None:
     machine = held()
     machine.add_offsets(offsets(1), GROUP)
     assert not machine.admit(OUT)
@@ -252,14 +252,14 @@ def test_nothing_is_sent_or_asked_while_a_transaction_is_held() -> None:
     assert machine.state is S.READY
 
 
-def test_an_empty_transaction_ends_though_it_is_held() -> None:
+def test_an_empty_held_transaction_ends() -> None:
     machine = held()
     machine.commit()
     assert machine.next_step(0.0, drained=True) is None
     assert machine.state is S.READY
 
 
-def test_an_abort_does_not_wait_for_what_is_held() -> None:
+def test_an_abort_does_not_wait_for_held_partitions() -> None:
     machine = held()
     order = machine.add_offsets(offsets(1), GROUP)
     assert not machine.admit(OUT)
@@ -307,7 +307,7 @@ def test_a_refused_batch_bumps_the_epoch_after_the_abort() -> None:
     assert machine.state is S.READY
 
 
-def test_without_a_bump_a_gap_is_fatal_and_what_had_no_number_is_not() -> None:
+def test_without_an_epoch_bump_only_a_sequence_gap_is_fatal() -> None:
     machine = machine_at(can_bump=False)
     machine.begin()
     machine.on_batch_failed(MessageSizeTooLargeError(), numbered=False)
@@ -320,7 +320,7 @@ def test_without_a_bump_a_gap_is_fatal_and_what_had_no_number_is_not() -> None:
     assert machine.state is S.FATAL_ERROR
 
 
-def test_where_an_answer_was_lost_an_abort_asks_and_may_hear_that_there_was_nothing() -> None:
+def test_an_abort_after_a_lost_response_accepts_that_no_transaction_existed() -> None:
     machine, step = at_add_partitions()
     machine.on_error(step, KafkaConnectionError(), 0.0)
     machine.abort()
@@ -343,7 +343,7 @@ def test_where_an_answer_was_lost_an_abort_asks_and_may_hear_that_there_was_noth
     assert machine.state is S.FATAL_ERROR, "there was something"
 
 
-def test_what_was_added_by_none_is_not_ended() -> None:
+def test_a_transaction_without_added_partitions_needs_no_end_request() -> None:
     machine = machine_at()
     for end in (machine.commit, machine.abort):
         machine.begin()
@@ -352,7 +352,7 @@ def test_what_was_added_by_none_is_not_ended() -> None:
         assert machine.state is S.READY
 
 
-def test_the_first_add_of_a_transaction_is_soon_asked_again() -> None:
+def test_the_first_addition_is_retried_after_a_short_pause() -> None:
     machine, step = at_add_partitions()
     now = 0.0
     for failures in range(1, 6):
@@ -368,7 +368,7 @@ def test_the_first_add_of_a_transaction_is_soon_asked_again() -> None:
     assert machine.next_wakeup() == 0.1, "that is no transaction before"
 
 
-def test_a_pause_that_is_over_wakes_nobody_again_though_nothing_is_left_to_ask() -> None:
+def test_an_expired_pause_does_not_wake_the_driver_again() -> None:
     """Its driver would look again at once, and again: a busy loop until the application aborts."""
     machine, step = at_add_partitions()
     machine.on_error(step, KafkaConnectionError("lost"), 0.0)
@@ -421,7 +421,7 @@ def test_batches_add_and_each_end_gives_an_epoch() -> None:
         assert machine.state is S.READY
 
 
-def test_what_failed_needs_no_bump() -> None:
+def test_a_failed_transaction_needs_no_epoch_bump() -> None:
     machine = machine_at(2)
     machine.begin()
     machine.admit(OUT)
@@ -471,7 +471,7 @@ def test_an_answer_that_leaves_everything_out_is_no_answer() -> None:
         take(machine, type(step), now=SOON)
 
 
-def test_an_abort_drops_what_was_ordered() -> None:
+def test_an_abort_drops_queued_additions() -> None:
     machine, step = at_commit_offsets()
     another = machine.add_offsets(offsets(2), GROUP)
     machine.abort()
@@ -492,7 +492,7 @@ def test_a_group_is_added_once_a_transaction() -> None:
 # Misuse
 
 
-def test_what_may_not_be_called_changes_nothing() -> None:
+def test_a_call_in_the_wrong_state_raises_and_changes_nothing() -> None:
     machine = machine_at()
     for call in (machine.commit, machine.abort):
         with pytest.raises(IllegalOperation, match="Not in the middle of a transaction"):
@@ -508,7 +508,7 @@ def test_what_may_not_be_called_changes_nothing() -> None:
     assert machine.state is S.COMMITTING
 
 
-def test_an_answer_to_what_was_not_asked_is_a_mistake() -> None:
+def test_a_response_without_a_request_raises() -> None:
     machine = machine_at()
     with pytest.raises(ValueError, match="not in flight"):
         machine.on_answer(InitProducer(PLACE, (-1, -1)), Answer(identity=(1, 0)), 0.0)
