@@ -14,6 +14,7 @@ from aiokafka_lite.admin import (
     AIOKafkaAdminClient,
     ElectionType,
     NewTopic,
+    OffsetSpec,
     PartitionReassignment,
     TopicPartitionReplica,
 )
@@ -21,6 +22,7 @@ from aiokafka_lite.errors import (
     InvalidReplicationFactorError,
     LogDirNotFound,
     NoReassignmentInProgressError,
+    PreferredLeaderNotAvailableError,
     ReplicaNotAvailableError,
     UnknownTopicOrPartitionError,
 )
@@ -194,3 +196,57 @@ async def test_the_preferred_leader_is_elected(
     for kind in ElectionType:
         assert (await admin3.elect_leaders(kind, [tp]))[tp] is False
     assert tp not in await admin3.elect_leaders(ElectionType.PREFERRED)
+
+
+async def test_an_unclean_election_makes_a_replica_that_lost_records_the_leader(
+    admin3: AIOKafkaAdminClient, kafka3: OwnCluster
+) -> None:
+    """Replica 1 misses a record; then the only replica that has it dies."""
+    topic = a_name()
+    tp, none = TopicPartition(topic, 0), TopicPartition(a_name(), 0)
+    new = NewTopic(topic, -1, -1, {0: [0, 1]}, {"min.insync.replicas": "1"})
+    (await admin3.create_topics([new])).raise_for_errors()
+    await admin3.wait_for_topics([topic])
+    assert (await admin3.elect_leaders(ElectionType.UNCLEAN, [tp]))[tp] is False  # it has one
+
+    async def send(value: bytes) -> None:
+        async with AIOKafkaProducer(bootstrap_servers=kafka3.bootstrap_servers) as producer:
+            await producer.send_and_wait(topic, value)
+
+    async def leader() -> int | None:
+        return (await admin3.describe_topics([topic], typed=True)).value(topic).partitions[0].leader
+
+    async def offline() -> bool:
+        return await leader() is None
+
+    async def led_by_1() -> bool:
+        return (await seen_by_librdkafka(kafka3, topic))[0] == 1
+
+    async def in_sync_again() -> bool:
+        described = (await admin3.describe_topics([topic], typed=True)).value(topic)
+        return set(described.partitions[0].isr) == {0, 1}
+
+    down = []
+    try:
+        await send(b"kept")
+        await until(in_sync_again)
+        kafka3.stop(1)
+        down.append(1)
+        await send(b"lost")
+        kafka3.kill(0)
+        down.append(0)
+        kafka3.start(1)
+        down.remove(1)
+        await until(offline)
+        clean = await admin3.elect_leaders(ElectionType.PREFERRED, [tp])
+        assert isinstance(clean[tp], PreferredLeaderNotAvailableError)
+        everywhere = await admin3.elect_leaders(ElectionType.UNCLEAN, [tp, none])
+        assert everywhere[tp] is True
+        assert isinstance(everywhere[none], UnknownTopicOrPartitionError)
+        await until(led_by_1)
+        end = (await admin3.list_offsets({tp: OffsetSpec.LATEST})).value(tp)
+        assert end.offset == 1
+    finally:
+        for node_id in down:
+            kafka3.start(node_id)
+    await until(in_sync_again)
