@@ -6,7 +6,8 @@
 
 - groups: 10,000 groups are listed, described and their offsets fetched, in turns with Java's Admin
   on the same broker; wall clock, because a caller waits for it. Both clients live in processes that
-  have done it before, which leaves Java's compiler time to warm up.
+  have done it before, which leaves Java's compiler time to warm up. Then how long it blocks the
+  event loop, as below.
 - partitions: 20,000 partitions are described by each call that can; the most CPU that the event
   loop's thread uses between two ticks of one millisecond. Judged after gc.freeze(): a full
   collection of everything else in this process takes 12 to 23 ms by itself.
@@ -120,13 +121,20 @@ async def groups(servers: str, count: int, rounds: int) -> bool:
                         raise SystemExit(f"{client} found {counts}, not {wanted}")
                     times[client].append(milliseconds)
                     print(f"#   round {number}, {client}: {milliseconds:.0f} ms", flush=True)
+        gc.collect()
+        gc.freeze()  # as a service does once it has started
+        blocked = [await blocked_by(lambda: ours(admin)) for _ in range(rounds)]
+        gc.unfreeze()
     medians = {client: statistics.median(each[1:]) for client, each in times.items()}
     for client, each in times.items():
         print(f"{client}: {medians[client]:.0f} ms (the first round {each[0]:.0f} ms)")
     share = medians["aiokafka_lite"] / medians["Java's Admin"]
     met = share <= OF_JAVA
     print(f"{'met   ' if met else 'MISSED'} {count} groups: at most {OF_JAVA} of Java: {share:.2f}")
-    return met
+    cpu = statistics.median(each[0] for each in blocked)
+    fine = cpu <= BLOCKED * 1e3
+    print(f"{'met   ' if fine else 'MISSED'} {count} groups: event loop blocked {cpu:.1f} ms")
+    return met and fine
 
 
 # --- partitions
