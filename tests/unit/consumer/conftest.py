@@ -1,5 +1,6 @@
 """What the consumer's tests share: a cluster, consumers of it, and both builds of the delivery."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from importlib import import_module
 from types import ModuleType
@@ -8,8 +9,22 @@ import pytest
 
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.testing import FakeCluster
+from tests.skipping_loop import SkippingLoop
+from tests.unit.conftest import pytest_asyncio_loop_factories as usual_loops
+
+UNHURRIED = {"test_group_error_table"}
+"""Tests in which sessions expire: idle time is skipped, so that these can be long."""
 
 MakeConsumer = Callable[..., AIOKafkaConsumer]
+
+
+def pytest_asyncio_loop_factories(
+    item: pytest.Item,
+) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """The loop of all unit tests, or one that skips idle time."""
+    if item.path.stem in UNHURRIED:
+        return {"asyncio": SkippingLoop}
+    return usual_loops(item)
 
 
 @pytest.fixture(params=["native", "python"])
