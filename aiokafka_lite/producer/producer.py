@@ -707,6 +707,18 @@ class AIOKafkaProducer(SendCalls):
             self._check_home()
         return self._cluster.node_metrics(self._loop.time())
 
+    def _add_interceptor(self, interceptor: ProducerInterceptor) -> None:
+        """Add an interceptor behind the others.
+
+        Raises:
+            IllegalStateError: The producer was started, or stopped.
+        """
+        self._check_home()
+        if self._starting or self._closed:
+            raise IllegalStateError("interceptors are added before start()")
+        self._chain = (*self._chain, interceptor)
+        self._make_sender()
+
     def _identity(self) -> tuple[asyncio.AbstractEventLoop, str, str | None]:
         """The event loop, the client id and the group, for the packages that observe clients."""
         return self._loop, self._name, None

@@ -61,7 +61,7 @@ class KafkaCollector(Collector):
     blocks it meanwhile: prefer a thread, as `prometheus_client.start_http_server` has.
 
     Args:
-        registry: Where to register; None: nowhere.
+        registry: Where to register; None: `prometheus_client.REGISTRY`.
         timeout: Seconds that a scrape waits for the event loop of each client. The metrics of a
             client whose loop is blocked are omitted, and its `aiokafka_lite_scraped` is 0.
 
@@ -69,16 +69,13 @@ class KafkaCollector(Collector):
         ValueError: `timeout` is not positive and finite.
     """
 
-    def __init__(
-        self, registry: CollectorRegistry | None = REGISTRY, *, timeout: float = 1.0
-    ) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None, *, timeout: float = 1.0) -> None:
         if not 0 < seconds("timeout", timeout) < inf:
             raise ValueError(f"`timeout` should be positive and finite, not {timeout!r}")
         self._timeout = timeout
         self._sources: list[_Source] = []
         self._lock = threading.Lock()
-        if registry is not None:
-            registry.register(self)
+        (registry or REGISTRY).register(self)
 
     def add(
         self,

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("prometheus_client", reason="the extra `prometheus` is not installed")
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, AIOKafkaShareConsumer
@@ -248,9 +248,9 @@ async def test_scrapes_during_rebalances_and_seeks(
 def test_bad_arguments() -> None:
     for timeout in (0, -1, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="timeout"):
-            KafkaCollector(None, timeout=timeout)
+            KafkaCollector(CollectorRegistry(), timeout=timeout)
     with pytest.raises(TypeError, match="producer or consumer"):
-        KafkaCollector(None).add(object())  # type: ignore[arg-type]  # on purpose
+        KafkaCollector(CollectorRegistry()).add(object())  # type: ignore[arg-type]  # on purpose
 
 
 async def test_a_client_is_added_once(cluster: FakeCluster, collector: KafkaCollector) -> None:
@@ -293,3 +293,10 @@ def test_prefixes_are_those_of_the_guide() -> None:
         series_name("share consumer", "heartbeat-total").removesuffix("heartbeat_total"),
     }
     assert told | {"kafka_producer_node_", "kafka_consumer_node_", "aiokafka_lite_"} == documented
+
+
+def test_registers_with_the_global_registry_by_default() -> None:
+    collector = KafkaCollector()
+    REGISTRY.unregister(collector)
+    with pytest.raises(KeyError):
+        REGISTRY.unregister(collector)
