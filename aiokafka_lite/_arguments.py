@@ -16,7 +16,6 @@ import inspect
 import re
 import ssl
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from operator import index
 from typing import Any, Final
 
@@ -203,6 +202,8 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str], face: str) -> Non
     """
     known = list(known)
     for name in given:
+        from difflib import get_close_matches
+
         near = get_close_matches(name.replace(".", "_"), known, 1, 0.5)
         hint = f"; did you mean `{near[0]}`?" if near else ""
         raise TypeError(f"{face} has no argument `{name}`{hint}")

@@ -34,7 +34,6 @@ from aiokafka_lite.errors import (
     KafkaError,
     NodeNotReadyError,
 )
-from aiokafka_lite.group.offsets.store import OffsetStore
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
@@ -373,6 +372,8 @@ class AIOKafkaClient:
 
         Cancellation: safe.
         """
+        from aiokafka_lite.group.offsets.store import OffsetStore  # few need it
+
         store = OffsetStore(self._cluster, _arguments.wire_string("group_id", group_id))
         found = await store.fetch(
             partitions, require_stable=require_stable, deadline=self._deadline()

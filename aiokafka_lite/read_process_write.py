@@ -50,7 +50,7 @@ from aiokafka_lite.errors import (
     TransactionAbortableError,
 )
 from aiokafka_lite.group.assignment_lease import AssignmentLease, ConsumerGroupMetadata
-from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.producer.producer import AIOKafkaProducer
 from aiokafka_lite.producer.transactions.transaction_states import TransactionState
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition

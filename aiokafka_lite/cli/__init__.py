@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import re
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from aiokafka_lite._build import BUILD
 from aiokafka_lite._version import __version__
@@ -56,6 +57,31 @@ PLURALS: Final = {"topics": "topic", "groups": "group"}
 _OFFSET_FLAGS: Final = ("-o", "--offset", "--to")
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Keeps the lines of examples.
+
+    It finds the width of the terminal itself: argparse imports shutil for that, with all of its
+    compression, and it makes a formatter for every argument that is added.
+    """
+
+    def __init__(
+        self, prog: str, indent: int = 2, position: int = 24, width: int | None = None, **more: Any
+    ) -> None:
+        super().__init__(prog, indent, position, width or _terminal_width() - 2, **more)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" in text:
+            return "".join(indent + line for line in text.splitlines(keepends=True))
+        return super()._fill_text(text, width, indent)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser with that formatter, as are those of its commands."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**({"formatter_class": _Formatter} | options))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 for success, 1 for failure, 2 for bad usage."""
     argv = _joined(sys.argv[1:] if argv is None else list(argv))
@@ -80,14 +106,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def command_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the parser, and that of each command, still without the command's arguments."""
-    parser = argparse.ArgumentParser(
-        prog=_program(), description=ABOUT, epilog=EXAMPLES, allow_abbrev=False
-    )
+    parser = _Parser(prog=_program(), description=ABOUT, epilog=EXAMPLES, allow_abbrev=False)
     parser.add_argument(
         "--version", action="version", version=f"aiokafka_lite {__version__} ({BUILD})"
     )
     parser.add_argument("--help-json", action="store_true", help="print all help as JSON and exit")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    # With `prog`, argparse formats no help now, which would import shutil.
+    commands = parser.add_subparsers(
+        prog=parser.prog, dest="command", required=True, metavar="COMMAND"
+    )
     return parser, {
         name: commands.add_parser(
             name,
@@ -106,7 +133,6 @@ def complete_parser(name: str, parser: argparse.ArgumentParser) -> ModuleType:
     module.add_arguments(parser)
     examples = getattr(module, "EXAMPLES", None)
     if examples:
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
         parser.epilog = examples.strip("\n")
     return module
 
@@ -134,6 +160,17 @@ def _print_help_json(
         complete_parser(name, each)
     print(help_as_json(parser))
     return 0
+
+
+def _terminal_width() -> int:
+    """Return the columns of the terminal, as `shutil.get_terminal_size` does."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else -1).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 def _program() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from ipaddress import IPv6Address
 
 from aiokafka_lite.errors import KafkaConfigurationError
 
@@ -81,6 +80,8 @@ def _split(entry: str) -> tuple[str, str]:
         host, _, rest = entry[1:].partition("]")
         return host, rest.removeprefix(":") if rest else str(DEFAULT_PORT)
     if entry.count(":") > 1:  # a bare IPv6 address: its last group cannot be a port
+        from ipaddress import IPv6Address
+
         try:
             IPv6Address(entry)
         except ValueError:

@@ -44,7 +44,6 @@ from aiokafka_lite.as_aiokafka.private_names import (
     SubscriptionNames,
     private_name,
 )
-from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.reach import StateClock
@@ -84,7 +83,8 @@ from aiokafka_lite.structs import (
     TopicPartition,
 )
 
-if TYPE_CHECKING:  # membership and assignors are imported only with a group
+if TYPE_CHECKING:  # imported when they are used: most consumers use none of them
+    from aiokafka_lite.client import AIOKafkaClient
     from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
 
 _T = TypeVar("_T")
@@ -464,6 +464,8 @@ class AIOKafkaConsumer:
 
         After a `start` that failed, take it anew.
         """
+        from aiokafka_lite.client import AIOKafkaClient
+
         core = self._core
         return AIOKafkaClient.of(core.cluster, core.options.request_timeout, core.loop)
 

@@ -18,7 +18,6 @@ from aiokafka_lite.consumer.consumer_options import ConsumerOptions, Deserialize
 from aiokafka_lite.consumer.partitions.reset_policy import reset_policy
 from aiokafka_lite.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.group.membership import MembershipOptions
 
 __all__ = [
     "DEFAULT_HEARTBEAT_MS",
@@ -180,6 +179,8 @@ def group_options(
         heartbeat = session / 3  # aiokafka accepts a short session alone, and the member expires
     if rebalance is None and modern:
         rebalance = poll_interval  # as in Java; the broker sets the session timeout
+    from aiokafka_lite.group.membership import MembershipOptions
+
     return GroupOptions(
         membership=MembershipOptions(
             group_id=group_id,

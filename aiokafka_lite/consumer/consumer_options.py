@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiokafka_lite.consumer.consumer_interceptors import Interceptors
 from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset as OffsetReset
 from aiokafka_lite.consumer.partitions.reset_policy import ResetPolicy
-from aiokafka_lite.group.membership import MembershipOptions
+
+if TYPE_CHECKING:  # membership is imported only with a group
+    from aiokafka_lite.group.membership import MembershipOptions
 
 # Takes the raw bytes, or None for a null, and returns any object. The type is looser, because most
 # applications pass `json.loads` and have no nulls.

@@ -26,7 +26,7 @@ from typing import Any, Self
 from weakref import WeakSet
 
 from aiokafka_lite.errors import CommitFailedError
-from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["AssignmentLease", "ConsumerGroupMetadata", "LeaseBook"]

@@ -43,6 +43,8 @@ from uuid import UUID
 
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.errors import KafkaConfigurationError, KafkaError
+from aiokafka_lite.group.assignor import Assignor, GroupMember, RebalanceProtocol, TopicLayout
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.structs import TopicPartition
 
@@ -56,7 +58,6 @@ __all__ = [
     "Fail",
     "FindCoordinator",
     "GroupMember",
-    "GroupMetadata",
     "Lost",
     "Membership",
     "MembershipOptions",
@@ -138,15 +139,6 @@ class Assign:
     all: Partitions
 
 
-class GroupMember(NamedTuple):
-    """A member as the coordinator describes it to the leader."""
-
-    member_id: str
-    instance_id: str | None
-    subscription: bytes
-    """The member's encoded ConsumerProtocolSubscription."""
-
-
 @dataclass(frozen=True, slots=True)
 class Elect:
     """Compute the assignment, because this member leads a group of the classic protocol.
@@ -179,34 +171,12 @@ Step: TypeAlias = Send | FindCoordinator | Revoke | Lost | Assign | Elect | Fail
 # --- data of the machines
 
 
-class TopicLayout(NamedTuple):
-    """The part of a topic's metadata that membership needs."""
-
-    partitions: int
-    """Number of partitions, numbered from 0."""
-    racks: tuple[frozenset[str], ...] = ()
-    """By partition, the racks of its replicas; empty if racks do not matter."""
-    topic_id: UUID | None = None
-    """None with brokers before 2.8."""
-
-
 class CommitIdentity(NamedTuple):
     """The identity used for a commit; passed back with an error, which may be out of date."""
 
     member_id: str
     generation: int
     """Generation, or member epoch."""
-    instance_id: str | None
-
-
-class GroupMetadata(NamedTuple):
-    """The identity of a group member, for TxnOffsetCommit (KIP-447)."""
-
-    group_id: str
-    generation: int
-    """Generation, or member epoch; -1 outside of the group."""
-    member_id: str
-    """"" outside of the group."""
     instance_id: str | None
 
 
@@ -299,45 +269,6 @@ class MembershipOptions:
 
 
 # --- the classic protocol's assignors
-
-
-class RebalanceProtocol(Enum):
-    """The kind of a rebalance (KIP-429); the larger value is preferred."""
-
-    EAGER = 0  # every member revokes all partitions before it joins
-    COOPERATIVE = 1  # members revoke only the partitions that move
-
-
-class Assignor(Protocol):
-    """The part of an assignor that a member needs; `LeadingAssignor` adds the leader's part."""
-
-    @property
-    def name(self) -> str:
-        """The assignor's name in the group protocol."""
-
-    @property
-    def rebalance_protocols(self) -> Collection[RebalanceProtocol]:
-        """The rebalance protocols that it supports."""
-
-    def subscription(
-        self,
-        topics: frozenset[str],
-        owned: frozenset[TopicPartition],
-        generation: int,
-        rack: str | None,
-    ) -> bytes:
-        """This member's encoded ConsumerProtocolSubscription, for the leader.
-
-        Args:
-            generation: The generation in which `owned` was received; -1: none.
-        """
-
-    def on_assignment(self, assignment: bytes, generation: int) -> Collection[TopicPartition]:
-        """Decode the leader's ConsumerProtocolAssignment and remember it.
-
-        Raises:
-            KafkaProtocolError: The bytes are not an assignment.
-        """
 
 
 # --- the machine

@@ -69,7 +69,13 @@ async def resolve(host: str, port: int, timeout: float) -> list[_AddressInfo]:
     try:
         # This only parses the text, so it does not block; it raises for a name.
         return list(
-            socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+            socket.getaddrinfo(
+                # A str would be encoded by the idna codec, which takes milliseconds to import.
+                host.encode() if host.isascii() else host,
+                port,
+                type=socket.SOCK_STREAM,
+                flags=socket.AI_NUMERICHOST,
+            )
         )
     except (OSError, UnicodeError):
         pass

@@ -46,7 +46,7 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
     ProducerClosed,
 )
-from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.partitioner import DefaultPartitioner
 from aiokafka_lite.producer.batching.accumulator import Ack, Blocked

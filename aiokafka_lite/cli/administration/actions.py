@@ -31,7 +31,9 @@ class Actions:
     """
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        self._commands = parser.add_subparsers(
+            prog=parser.prog, dest="action", required=True, metavar="ACTION"
+        )
 
     def add(
         self,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Never
 
-from aiokafka_lite.cli.failures import UsageError
+from aiokafka_lite.cli.failures import TERMINATED, UsageError
 
 __all__ = ["add_confirmation_flags", "confirmed"]
 
@@ -32,7 +35,30 @@ def confirmed(args: argparse.Namespace, plan: Sequence[str]) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("nothing was done: there is no terminal to ask at; add --yes")
     print("Proceed? [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+    with _ended_by_signals():
+        answer = sys.stdin.readline()
+    if answer.strip().lower() in ("y", "yes"):
         return True
     print("nothing was done", file=sys.stderr)
     return False
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the block at once.
+
+    The prompt blocks the event loop, whose own handlers would only run after the answer.
+    """
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, _terminate),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _terminate(number: int, frame: object) -> Never:
+    raise SystemExit(TERMINATED)

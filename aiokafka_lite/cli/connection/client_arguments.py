@@ -1,13 +1,13 @@
 """Settings as arguments of the clients.
 
-The tables of options are those of the Spark annexe, so that an option means the same in both.
+The tables of options are those of the Spark annexe, so that an option means the same in both. What
+only TLS, SASL or an unknown option needs is imported for them.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 from aiokafka_lite.cli.connection.settings import Settings
@@ -20,8 +20,6 @@ from aiokafka_lite.spark.kafka_options.client_options import (
     LEVELS,
     PRODUCER_OPTIONS,
 )
-from aiokafka_lite.spark.kafka_options.jaas import SASL_OPTIONS, sasl_arguments
-from aiokafka_lite.spark.kafka_options.tls import TLS_OPTIONS, TlsContext, tls_settings
 
 __all__ = ["consumer_arguments", "producer_arguments", "share_arguments", "shared_arguments"]
 
@@ -65,16 +63,6 @@ _OWN: Final = {
     "security.protocol",
     "transactional.id",
 }
-_KNOWN: Final = (
-    CONSUMER_OPTIONS.keys()
-    | PRODUCER_OPTIONS.keys()
-    | LEFT_BY_CONSUMERS
-    | LEFT_BY_PRODUCERS
-    | SASL_OPTIONS
-    | TLS_OPTIONS
-    | _GROUP_OPTIONS.keys()
-    | _OWN
-)
 
 
 def shared_arguments(settings: Settings) -> dict[str, Any]:
@@ -179,11 +167,20 @@ def _of_members(
 
 
 def _check_names(settings: Settings) -> None:
+    if settings.sources.keys() <= _OWN | CONSUMER_OPTIONS.keys():
+        return
+    from difflib import get_close_matches
+
+    from aiokafka_lite.spark.kafka_options.jaas import SASL_OPTIONS
+    from aiokafka_lite.spark.kafka_options.tls import TLS_OPTIONS
+
+    others = CONSUMER_OPTIONS.keys() | PRODUCER_OPTIONS.keys() | _GROUP_OPTIONS.keys()
+    known = others | LEFT_BY_CONSUMERS | LEFT_BY_PRODUCERS | SASL_OPTIONS | TLS_OPTIONS | _OWN
     for name, source in settings.sources.items():
-        if name in _KNOWN or name.startswith("config.providers."):
+        if name in known or name.startswith("config.providers."):
             continue
         if source == "-X":
-            near = get_close_matches(name, sorted(_KNOWN), 1, 0.7)
+            near = get_close_matches(name, sorted(known), 1, 0.7)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise UsageError(f"-X {name}: there is no such option{hint}")
         if not settings.quiet:
@@ -207,6 +204,8 @@ def _security(options: Mapping[str, str]) -> dict[str, Any]:
 
 def _sasl(options: Mapping[str, str]) -> dict[str, Any]:
     if "sasl.username" not in options or "sasl.jaas.config" in options:
+        from aiokafka_lite.spark.kafka_options.jaas import sasl_arguments
+
         return sasl_arguments(options)
     return {
         "sasl_mechanism": options["sasl.mechanism"].upper(),
@@ -217,6 +216,8 @@ def _sasl(options: Mapping[str, str]) -> dict[str, Any]:
 
 def _tls_context(options: Mapping[str, str]) -> object:
     if not any(name in options for name in _LIBRDKAFKA_TLS):
+        from aiokafka_lite.spark.kafka_options.tls import TlsContext, tls_settings
+
         return TlsContext(tls_settings(options))
     from aiokafka_lite.helpers import create_ssl_context
 

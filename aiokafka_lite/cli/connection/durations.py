@@ -9,17 +9,16 @@ from typing import Final
 __all__ = ["duration", "parse_duration"]
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_ALL: Final = re.compile(rf"(?:{_PART.pattern})+")
+_PART: Final = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
 
 
 def parse_duration(text: str) -> float | None:
     """Return seconds, or None if the text is no duration. A number without a unit is seconds."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
-    if not _ALL.fullmatch(text):
+    if not re.fullmatch(rf"(?:{_PART})+", text):
         return None
-    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, text))
 
 
 def duration(text: str) -> float:

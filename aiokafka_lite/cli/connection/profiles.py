@@ -6,14 +6,15 @@
     "bootstrap.servers" = "localhost:9092"
 
 The file is written with mode 0600, because a profile may hold a password.
+
+Every command imports this module, and most find no file: pathlib alone would take longer to import.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from aiokafka_lite.cli.failures import UsageError
@@ -57,13 +58,13 @@ def is_secret(name: str) -> bool:
     )
 
 
-def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+def config_path(environ: Mapping[str, str] = os.environ) -> str:
     """Return where the profiles are: AIOKAFKA_LITE_CONFIG, or below XDG_CONFIG_HOME."""
     named = environ.get("AIOKAFKA_LITE_CONFIG")
     if named:
-        return Path(named).expanduser()
+        return os.path.expanduser(named)
     home = environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(home).expanduser() / "aiokafka-lite" / "config.toml"
+    return os.path.join(os.path.expanduser(home), "aiokafka-lite", "config.toml")
 
 
 def load_profiles(environ: Mapping[str, str] = os.environ) -> Profiles:
@@ -73,12 +74,12 @@ def load_profiles(environ: Mapping[str, str] = os.environ) -> Profiles:
         UsageError: The file is not valid.
     """
     path = config_path(environ)
-    if not path.exists():
+    if not os.path.exists(path):
         return Profiles(None, {})
     import tomllib  # most start without a file, and faster
 
     try:
-        with path.open("rb") as file:
+        with open(path, "rb") as file:
             read = tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}") from error
@@ -93,32 +94,37 @@ def load_profiles(environ: Mapping[str, str] = os.environ) -> Profiles:
     return Profiles(current, profiles)
 
 
-def save_profiles(profiles: Profiles, environ: Mapping[str, str] = os.environ) -> Path:
+def save_profiles(profiles: Profiles, environ: Mapping[str, str] = os.environ) -> str:
     """Write the file in one step, readable by its owner only; return its path."""
+    import json
+
     path = config_path(environ)
     lines = [f"profile = {json.dumps(profiles.current)}"] if profiles.current else []
     for name, options in sorted(profiles.profiles.items()):
         lines += ["", f"[profiles.{json.dumps(name)}]"]
         lines += [f"{json.dumps(key)} = {_quoted(value)}" for key, value in options.items()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    beside = f"{path}.{os.getpid()}"
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write("\n".join(lines).lstrip("\n") + "\n")
         os.replace(beside, path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)
         raise
     return path
 
 
 def _quoted(value: str) -> str:
+    import json
+
     # JSON's strings are TOML's, but for DEL, which TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _text(path: Path, profile: str, key: str, value: object) -> str:
+def _text(path: str, profile: str, key: str, value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):

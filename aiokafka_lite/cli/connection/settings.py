@@ -6,14 +6,12 @@ Settings are kept by Kafka's dotted names; librdkafka's names are accepted for t
 from __future__ import annotations
 
 import argparse
-import getpass
 import os
 import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from aiokafka_lite.cli.connection.profiles import load_profiles
-from aiokafka_lite.cli.connection.property_files import read_option_file
 from aiokafka_lite.cli.failures import UsageError
 
 __all__ = [
@@ -110,9 +108,14 @@ def option_pairs(pairs: list[str]) -> dict[str, str]:
 def gather(
     args: argparse.Namespace,
     environ: Mapping[str, str] = os.environ,
-    prompt: Callable[[str], str] = getpass.getpass,
+    prompt: Callable[[str], str] | None = None,
 ) -> Settings:
     """Gather the settings of a command; prompt for a password that is needed and missing.
+
+    Args:
+        args: The connection flags.
+        environ: The variables.
+        prompt: Returns a password; by default it asks at the terminal.
 
     Raises:
         UsageError: A profile, a file or an option is invalid, or a password is needed and there
@@ -128,7 +131,7 @@ def gather(
         if environ.get(variable):
             settings.add({option: environ[variable]}, variable)
     if args.config_file:
-        settings.add(read_option_file(args.config_file), f"-F {args.config_file}")
+        settings.add(_read(args.config_file), f"-F {args.config_file}")
     settings.add(option_pairs(args.options), "-X")
     _add_flags(settings, args)
     _complete_security(settings, prompt)
@@ -143,12 +146,18 @@ def saved_options(args: argparse.Namespace) -> dict[str, str]:
     """
     settings = Settings(quiet=args.quiet)
     if args.config_file:
-        settings.add(read_option_file(args.config_file), f"-F {args.config_file}")
+        settings.add(_read(args.config_file), f"-F {args.config_file}")
     settings.add(option_pairs(args.options), "-X")
     _add_flags(settings, args)
     if settings.options["security.protocol"] == "PLAINTEXT":
         del settings.options["security.protocol"]
     return settings.options
+
+
+def _read(path: str) -> dict[str, str]:
+    from aiokafka_lite.cli.connection.property_files import read_option_file  # few need it
+
+    return read_option_file(path)
 
 
 def _add_flags(settings: Settings, args: argparse.Namespace) -> None:
@@ -183,7 +192,7 @@ def _forget_other_password(settings: Settings) -> None:
         settings.options.pop("sasl.password", None)
 
 
-def _complete_security(settings: Settings, prompt: Callable[[str], str]) -> None:
+def _complete_security(settings: Settings, prompt: Callable[[str], str] | None) -> None:
     options = settings.options
     options.setdefault("bootstrap.servers", "localhost:9092")
     protocol = options["security.protocol"]
@@ -199,16 +208,22 @@ def _complete_security(settings: Settings, prompt: Callable[[str], str]) -> None
         raise UsageError(f"SASL {mechanism} needs a user: --user NAME")
     if "sasl.password" not in options:
         user = options["sasl.username"]
-        if prompt is getpass.getpass and not _has_terminal():
+        if prompt is None and not _has_terminal():
             raise UsageError(
                 f"a password for user {user!r} is needed, and there is no terminal to ask at: set"
                 f" {ENVIRONMENT}SASL_PASSWORD, or sasl.password in a profile or a file for -F"
             )
         try:
-            options["sasl.password"] = prompt(f"Password for {user}: ")
+            options["sasl.password"] = (prompt or _ask)(f"Password for {user}: ")
         except EOFError:
             raise UsageError(f"no password for user {user!r} was entered") from None
         settings.sources["sasl.password"] = "the prompt"
+
+
+def _ask(text: str) -> str:
+    import getpass
+
+    return getpass.getpass(text)
 
 
 def _has_terminal() -> bool:

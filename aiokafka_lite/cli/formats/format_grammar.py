@@ -12,23 +12,20 @@ Escapes: \\n \\t \\r \\0 \\e \\\\ \\xNN.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from aiokafka_lite.cli.failures import UsageError
 
 __all__ = ["NUMBERS", "NUMBER_VERBS", "TEXT_VERBS", "Literal", "Part", "Verb", "parse_format"]
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(NamedTuple):
     """Bytes that stand for themselves."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(NamedTuple):
     """A field of a record.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from aiokafka_lite.cli.formats.encodings import encoder
@@ -131,6 +130,8 @@ def _number(modifier: str) -> Callable[[int], bytes]:
 
 
 def _strftime(pattern: str) -> _Field:
+    from datetime import UTC, datetime  # few need it
+
     def write(record: Record) -> bytes:
         if record.timestamp < 0:
             return b""

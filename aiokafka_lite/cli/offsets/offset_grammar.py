@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiokafka_lite.cli.connection.durations import parse_duration
 from aiokafka_lite.cli.failures import UsageError
@@ -32,8 +30,7 @@ class Kind(Enum):
     STORED = "stored"  # where the group continues
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """One end of a range.
 
     Attributes:
@@ -45,8 +42,7 @@ class Bound:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
+class OffsetRange(NamedTuple):
     """Where to begin, and where to stop.
 
     Attributes:
@@ -73,7 +69,7 @@ _TIME: Final = (
     r"(?:\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
     r"|\d{13}|\d{10}|-[0-9.a-z]+|now|end)"
 )
-_TIMES: Final = re.compile(rf"({_TIME})?(:)?({_TIME})?")
+_TIMES: Final = rf"({_TIME})?(:)?({_TIME})?"
 
 
 def parse_offset(text: str, now_ms: int | None = None) -> OffsetRange:
@@ -114,6 +110,8 @@ def parse_time(text: str, now_ms: int | None = None) -> int | None:
     if text.startswith("-"):
         ago = parse_duration(text[1:])
         return None if ago is None else max(now - int(ago * 1000), 0)
+    from datetime import UTC, datetime  # few need it
+
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -151,7 +149,7 @@ def _bound(text: str) -> Bound | None:
 
 
 def _times(text: str, now: int) -> OffsetRange | None:
-    match = _TIMES.fullmatch(text)
+    match = re.fullmatch(_TIMES, text)
     if match is None or not (match[1] or match[3]):
         return None
     start = _time_bound(match[1], now) if match[1] else _START

@@ -17,7 +17,8 @@ from aiokafka_lite.cli.failures import CommandError
 
 __all__ = ["CHUNK", "read_chunks"]
 
-CHUNK: Final = 256 * 1024
+CHUNK: Final = 64 * 1024
+"""Bytes of one read: what a pipe holds. Larger chunks are mapped anew each time."""
 
 
 async def read_chunks(files: Sequence[str]) -> AsyncIterator[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka_lite.cli.connection.client_arguments import consumer_arguments, share_arguments
@@ -20,7 +20,7 @@ METADATA_MS: Final = 10_000
 """How old a reader's metadata becomes: a partition or topic that was added is read by then."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """What to read, and how to write it: the arguments of `consume`, checked."""
 
@@ -41,7 +41,7 @@ class Plan:
     committed: bool
     quiet: bool
     timeout: float
-    arguments: dict[str, Any] = field(repr=False)
+    arguments: dict[str, Any]
 
     @classmethod
     def of(cls, args: argparse.Namespace, settings: Settings) -> Plan:

@@ -13,7 +13,7 @@ import asyncio
 import uuid
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka_lite.cli.connection.client_arguments import producer_arguments
@@ -50,14 +50,14 @@ _INVALID: Final = (MessageSizeTooLargeError, IllegalArgumentError)
 """Failures of one record by itself."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """What to send, and how: the arguments of `produce`, checked."""
 
     topic: str
     files: Sequence[str]
     reader: ValueReader | Reader
-    arguments: dict[str, Any] = field(repr=False)
+    arguments: dict[str, Any]
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes | None]] = ()
     partition: int | None = None

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from aiokafka_lite.cli.failures import complain
 from aiokafka_lite.cli.formats.writing import Record, RecordWriter
 from aiokafka_lite.cli.streams.stdout import Stdout
 
 __all__ = ["RecordOutput"]
+
+PIECE: Final = 100_000
+"""Bytes of one piece, about. The C library maps larger ones anew each time, and each page of them
+costs a fault: together more than decoding the records."""
+MOST: Final = 2048
+"""Records of one piece."""
 
 R = TypeVar("R", bound=Record)
 
@@ -27,6 +33,7 @@ class RecordOutput:
 
     def __init__(self, write: RecordWriter) -> None:
         self._write = write
+        self._at_once = 64  # records of one piece
         self.stdout = Stdout()
         self.failures = 0
 
@@ -39,11 +46,19 @@ class RecordOutput:
 
         Cancellation: as for `Stdout.write`.
         """
-        try:
-            data, written = self._write(records), records
-        except ValueError:
-            data, written = self._what_fits(records)
-        await self.stdout.write(data)
+        written: list[R] = []
+        at = 0
+        while at < len(records):
+            some = records[at : at + self._at_once]
+            at += len(some)
+            try:
+                data = self._write(some)
+                written += some
+            except ValueError:
+                data, fitting = self._what_fits(some)
+                written += fitting
+            await self.stdout.write(data)
+            self._at_once = max(1, min(len(some) * PIECE // max(1, len(data)), MOST))
         return written
 
     def _what_fits(self, records: Sequence[R]) -> tuple[bytes, Sequence[R]]:

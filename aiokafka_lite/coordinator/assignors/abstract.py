@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from aiokafka_lite.client import ClusterMetadata
 from aiokafka_lite.coordinator.protocol import (
     ConsumerProtocolMemberAssignment,
     ConsumerProtocolMemberMetadata,
 )
+
+if TYPE_CHECKING:
+    from aiokafka_lite.client import ClusterMetadata
 
 __all__ = ["AbstractPartitionAssignor"]
 

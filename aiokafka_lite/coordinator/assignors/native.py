@@ -8,17 +8,19 @@ for subclasses and direct callers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from aiokafka_lite.client import ClusterMetadata
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka_lite.coordinator.protocol import (
     ConsumerProtocolMemberAssignment,
     ConsumerProtocolMemberMetadata,
 )
 from aiokafka_lite.group.assignment_data import Subscription, by_topic
+from aiokafka_lite.group.assignor import TopicLayout
 from aiokafka_lite.group.assignors.interface import NativeAssignor
-from aiokafka_lite.group.membership import TopicLayout
+
+if TYPE_CHECKING:
+    from aiokafka_lite.client import ClusterMetadata
 
 __all__ = ["NativePartitionAssignor"]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from aiokafka_lite.group.assignment_data import NO_GENERATION, Subscription
+from aiokafka_lite.group.assignor import RebalanceProtocol
 from aiokafka_lite.group.assignors.interface import (
     Assigned,
     NativeAssignor,
@@ -17,7 +18,6 @@ from aiokafka_lite.group.assignors.interface import (
 )
 from aiokafka_lite.group.assignors.sticky_assignment import divide_by_claims
 from aiokafka_lite.group.assignors.sticky_claims import Claim
-from aiokafka_lite.group.membership import RebalanceProtocol
 from aiokafka_lite.protocol.primitives import INT32
 from aiokafka_lite.structs import TopicPartition
 

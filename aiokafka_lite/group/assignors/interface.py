@@ -15,12 +15,7 @@ from aiokafka_lite.group.assignment_data import (
     write_assignment,
     write_subscription,
 )
-from aiokafka_lite.group.membership import (
-    Assignor,
-    GroupMember,
-    RebalanceProtocol,
-    TopicLayout,
-)
+from aiokafka_lite.group.assignor import Assignor, GroupMember, RebalanceProtocol, TopicLayout
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = [

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
+from aiokafka_lite.group.assignor import TopicLayout
 from aiokafka_lite.group.assignors.interface import (
     Assigned,
     NativeAssignor,
@@ -22,7 +23,6 @@ from aiokafka_lite.group.assignors.interface import (
     member_order,
 )
 from aiokafka_lite.group.assignors.racks import racks_matter
-from aiokafka_lite.group.membership import TopicLayout
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["RangeAssignor", "range_assignment"]

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 
 from aiokafka_lite.group.classic import requests
 from aiokafka_lite.group.classic.requests import JOIN, LEAVE, SYNC
-from aiokafka_lite.group.membership import CommitIdentity, GroupMetadata, MembershipOptions, Send
+from aiokafka_lite.group.group_metadata import GroupMetadata
+from aiokafka_lite.group.membership import CommitIdentity, MembershipOptions, Send
 
 __all__ = ["NOBODY", "NO_GENERATION", "Place", "Sent"]
 

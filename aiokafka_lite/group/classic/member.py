@@ -15,12 +15,12 @@ from aiokafka_lite.group.classic.owned_partitions import Holdings
 from aiokafka_lite.group.classic.rebalance_attempts import Rebalance
 from aiokafka_lite.group.classic.rejoin_triggers import Watch
 from aiokafka_lite.group.classic.states import ACTIVE, SYNCED, ClassicState
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.group.membership import (
     Assignor,
     CommitIdentity,
     Counters,
     Elect,
-    GroupMetadata,
     MembershipOptions,
 )
 from aiokafka_lite.group.session_clocks import PollClock, SessionClock

@@ -20,7 +20,8 @@ from aiokafka_lite.group.consumer.requests import (
     Heartbeats,
 )
 from aiokafka_lite.group.consumer.target_assignment import LocalAssignment
-from aiokafka_lite.group.membership import CommitIdentity, GroupMetadata, MembershipOptions, Send
+from aiokafka_lite.group.group_metadata import GroupMetadata
+from aiokafka_lite.group.membership import CommitIdentity, MembershipOptions, Send
 
 __all__ = ["NO_EPOCH", "Sent", "Standing"]
 

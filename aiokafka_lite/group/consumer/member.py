@@ -16,10 +16,10 @@ from aiokafka_lite.group.consumer.identity import Standing
 from aiokafka_lite.group.consumer.reconciliation import Reconciliation
 from aiokafka_lite.group.consumer.requests import HeartbeatRequests, Heartbeats
 from aiokafka_lite.group.consumer.states import FOLLOWING, IN_GROUP, LEAVES, MemberState
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.group.membership import (
     CommitIdentity,
     Counters,
-    GroupMetadata,
     MembershipOptions,
 )
 from aiokafka_lite.group.session_clocks import PollClock

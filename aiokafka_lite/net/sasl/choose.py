@@ -1,4 +1,7 @@
-"""Checks aiokafka's `sasl_*` arguments as aiokafka does and makes a mechanism from them."""
+"""Checks aiokafka's `sasl_*` arguments as aiokafka does and makes a mechanism from them.
+
+A mechanism is imported only when it is chosen.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,9 +9,6 @@ from typing import Final
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.authenticate import Mechanism
-from aiokafka_lite.net.sasl.oauthbearer import OAuthBearer
-from aiokafka_lite.net.sasl.plain import Plain
-from aiokafka_lite.net.sasl.scram import Scram
 
 MECHANISMS: Final = ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
@@ -44,13 +44,19 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
                 "OAUTHBEARER requires a `sasl_oauth_token_provider` that implements"
                 " aiokafka_lite.abc.AbstractTokenProvider"
             )
+        from aiokafka_lite.net.sasl.oauthbearer import OAuthBearer
+
         return OAuthBearer(provider)
     if username is None or password is None:
         raise ValueError(
             f"sasl_plain_username and sasl_plain_password required for {mechanism} sasl"
         )
     if mechanism == "PLAIN":
+        from aiokafka_lite.net.sasl.plain import Plain
+
         return Plain(username, password)
+    from aiokafka_lite.net.sasl.scram import Scram
+
     return Scram("SHA-512" if mechanism.endswith("512") else "SHA-256", username, password)
 
 

@@ -24,7 +24,7 @@ from typing import Final, Protocol
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import KafkaError, KafkaTimeoutError, ProducerClosed
-from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
 from aiokafka_lite.producer.producer_options import ProducerOptions
 from aiokafka_lite.producer.transactions.begin_delay import BeginDelay

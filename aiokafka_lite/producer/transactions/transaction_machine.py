@@ -47,7 +47,7 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
     for_code,
 )
-from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
 from aiokafka_lite.producer.produce_errors import PRODUCER_REFUSED
 from aiokafka_lite.producer.transactions.transaction_contents import Contents

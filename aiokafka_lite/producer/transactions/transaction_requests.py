@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.errors import UnsupportedVersionError
-from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.group.offsets.messages import TopicIds, answered
 from aiokafka_lite.producer.idempotence import checked_stamp
 from aiokafka_lite.producer.transactions.transaction_steps import (

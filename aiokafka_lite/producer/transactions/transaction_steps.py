@@ -10,7 +10,7 @@ from typing import TypeAlias
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.errors import CommitFailedError, KafkaError
 from aiokafka_lite.group.assignment_lease import ConsumerGroupMetadata
-from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = [

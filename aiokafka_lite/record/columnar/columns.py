@@ -7,9 +7,11 @@ numbers, which `memoryview.cast`, `array`, numpy and pyarrow accept unchanged.
 from typing import TYPE_CHECKING
 
 from aiokafka_lite._build import pick
-from aiokafka_lite.record.columnar._columns_python import columns_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aiokafka_lite._consumer_record import ConsumerRecord
     from aiokafka_lite.record.columnar._columns_python import Columns, read_columns
 else:
     _picked = pick(
@@ -20,3 +22,11 @@ else:
     read_columns = _picked.read_columns
 
 __all__ = ["Columns", "columns_of", "read_columns"]
+
+
+def columns_of(records: "Sequence[ConsumerRecord[bytes, bytes]]") -> "Columns | None":
+    """Return records of one partition as columns, with keys and values copied; None if empty."""
+    # Seldom needed; the twin imports those of the whole record layer.
+    from aiokafka_lite.record.columnar import _columns_python
+
+    return _columns_python.columns_of(records)

@@ -14,12 +14,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Final, TypeAlias
 
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.spark.kafka_options.jaas import SASL_OPTIONS, sasl_arguments
-from aiokafka_lite.spark.kafka_options.tls import TLS_OPTIONS, TlsContext, tls_settings
 
 __all__ = ["PREFIX", "consumer_arguments", "kafka_options", "producer_arguments"]
 
@@ -291,6 +288,9 @@ def _check(
     client: str,
 ) -> None:
     """Reject invalid options, and remove from `given` those without effect."""
+    from aiokafka_lite.spark.kafka_options.jaas import SASL_OPTIONS
+    from aiokafka_lite.spark.kafka_options.tls import TLS_OPTIONS
+
     if "bootstrap.servers" not in given:
         raise KafkaConfigurationError(
             f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
@@ -306,6 +306,8 @@ def _check(
         elif name in of_the_other:
             logger.warning("Kafka option %r has no effect on a %s", name, client)
         else:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, [*known, *secured], 1, 0.7)
             hint = f"; did you mean 'kafka.{near[0]}'?" if near else ""
             raise KafkaConfigurationError(f"Kafka has no {client} option '{name}'{hint}")
@@ -330,6 +332,8 @@ def _arguments(
     if protocol != "PLAINTEXT":
         arguments["security_protocol"] = protocol
     if protocol.endswith("SSL"):
+        from aiokafka_lite.spark.kafka_options.tls import TlsContext, tls_settings
+
         try:
             arguments["ssl_context"] = TlsContext(tls_settings(given))
         except OSError as error:
@@ -337,5 +341,7 @@ def _arguments(
                 f"The certificates or the key of the options 'kafka.ssl.*' cannot be used: {error}"
             ) from error
     if protocol.startswith("SASL_"):
+        from aiokafka_lite.spark.kafka_options.jaas import sasl_arguments
+
         arguments |= sasl_arguments(given)
     return arguments

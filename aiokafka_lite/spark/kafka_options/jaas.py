@@ -21,11 +21,8 @@ _OPTION: Final = "Kafka option 'sasl.jaas.config'"
 _FLAGS: Final = frozenset({"required", "requisite", "sufficient", "optional"})
 
 # A quoted string with Java's escapes, a sign, or a word.
-_TOKEN: Final = re.compile(
-    r"""\s*(?: "(?P<double>(?:\\.|[^"\\\n])*)" | '(?P<single>(?:\\.|[^'\\\n])*)'
-        | (?P<sign>[=;]) | (?P<word>[^\s=;"']+) )""",
-    re.VERBOSE,
-)
+_TOKEN: Final = r"""\s*(?: "(?P<double>(?:\\.|[^"\\\n])*)" | '(?P<single>(?:\\.|[^'\\\n])*)'
+        | (?P<sign>[=;]) | (?P<word>[^\s=;"']+) )"""
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 _MODULE_OF: Final = {
@@ -243,7 +240,7 @@ def _tokens(text: str) -> list[tuple[bool, str]]:
     tokens: list[tuple[bool, str]] = []
     place, text = 0, text.strip()
     while place < len(text):
-        found = _TOKEN.match(text, place)
+        found = re.compile(_TOKEN, re.VERBOSE).match(text, place)
         if found is None:
             raise KafkaConfigurationError(
                 f"{_OPTION} has a quote that is not closed, at character {place + 1}"

@@ -1,6 +1,7 @@
 """Connection settings: their order, files of other tools, profiles, prompts and secrets."""
 
 import argparse
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,7 @@ def test_profiles_survive_being_written(tmp_path: Path) -> None:
     profiles = Profiles("a b", {"a b": {"sasl.password": 'q"\\\t\x7fé'}, "c": {}})
     path = save_profiles(profiles, environ)
     assert load_profiles(environ) == profiles
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
 
 
 def test_missing_profile_is_refused_with_the_way_to_add_it(tmp_path: Path) -> None:

@@ -140,17 +140,19 @@ def test_help_imports_no_client() -> None:
         "try:\n    main(['consume', '--help'])\n"
         "except SystemExit:\n    pass\n"
         "print([each for each in sys.modules if each in"
-        " ('asyncio', 'ssl', 'aiokafka_lite.consumer', 'aiokafka_lite.testing')])"
+        " ('asyncio', 'ssl', 'shutil', 'aiokafka_lite.consumer', 'aiokafka_lite.testing')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_consume_does_not_import_the_producer() -> None:
+def test_consume_imports_only_what_it_needs_to_start() -> None:
     code = (
         "import sys, aiokafka_lite.cli.transfer.consuming\n"
         "print([each for each in sys.modules if each.startswith(('aiokafka_lite.producer',"
-        " 'aiokafka_lite.testing', 'aiokafka_lite.admin', 'aiokafka_lite.spark.pipeline'))])"
+        " 'aiokafka_lite.testing', 'aiokafka_lite.admin', 'aiokafka_lite.spark.pipeline',"
+        " 'aiokafka_lite.group.membership', 'aiokafka_lite.net.sasl.scram', 'pathlib', 'shutil',"
+        " 'encodings.idna', 'getpass', 'datetime', 'hashlib'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("[]\n", "")

@@ -1,11 +1,12 @@
 """What needs a terminal: prompts, Ctrl-C, and no escape codes."""
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from aiokafka_lite.testing import FakeCluster
-from tests.unit.cli.commands import environment
+from tests.unit.cli.commands import Shell, environment
 from tests.unit.cli.terminal import Terminal
 
 pytestmark = pytest.mark.timeout(300)
@@ -68,3 +69,33 @@ def test_ctrl_c_ends_a_reader_and_a_writer(
         each.type("\x03")
         assert each.end() == 130
         assert "Traceback" not in each.output
+
+
+def test_progress_of_a_move_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
+    with FakeCluster(3, {"orders": 4}) as cluster:
+        variables = environment(cluster.bootstrap_servers, tmp_path)
+        move = ("reassign", "apply", "orders", "--yes", "--wait", "--to")
+        terminal = Terminal(*move, "1", environment=variables)
+        assert terminal.end() == 0
+        assert "reassign: 0 partitions in progress" in terminal.output
+        shell = Shell(cluster.bootstrap_servers, tmp_path)
+        done = shell.run(*move, "2")
+        assert (done.returncode, done.stderr.count(b" in progress")) == (0, 0)
+        assert done.stderr.count(b"orders/") == 4  # the plan
+
+
+@pytest.mark.parametrize(("number", "status"), [(None, 130), (signal.SIGTERM, 143)])
+def test_signal_at_the_prompt_ends_the_command_without_effect(
+    tmp_path: Path, number: int | None, status: int
+) -> None:
+    with FakeCluster(1, ["orders"]) as cluster:
+        variables = environment(cluster.bootstrap_servers, tmp_path)
+        terminal = Terminal("topic", "delete", "orders", environment=variables)
+        terminal.until("Proceed? [y/N] ")
+        if number is None:
+            terminal.type("\x03")
+        else:
+            terminal.process.send_signal(number)
+        assert terminal.end() == status
+        assert "Traceback" not in terminal.output
+        assert "orders" in cluster.state.topics

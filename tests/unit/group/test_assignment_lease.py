@@ -5,7 +5,7 @@ import gc
 import pickle
 
 from aiokafka_lite.group.assignment_lease import AssignmentLease, ConsumerGroupMetadata, LeaseBook
-from aiokafka_lite.group.membership import GroupMetadata
+from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.structs import TopicPartition
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))
