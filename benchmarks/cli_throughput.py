@@ -77,7 +77,9 @@ def seconds(command: list[str], *, pipe: bool) -> float:
     """Return the CPU time of a command, which has to succeed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     out = subprocess.PIPE if pipe else subprocess.DEVNULL
-    process = subprocess.Popen(command, stdout=out)
+    # As once it is installed: the first run writes the bytecode, and the others read it.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(command, stdout=out, env=environment)
     if process.stdout is not None:
         while os.read(process.stdout.fileno(), 1 << 20):
             pass
