@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -50,11 +51,16 @@ def run_prepared(
         quiet: True to log errors only; None: as `args` says.
     """
     configure_logging(args.quiet if quiet is None else quiet, args.verbose)
+    collects = gc.isenabled()
+    gc.disable()  # imports make many objects, and no garbage
     try:
         work = prepare()
     except UsageError as error:
         complain(verb, error)
         return USAGE
+    finally:
+        if collects:
+            gc.enable()
     return execute(verb, work)
 
 

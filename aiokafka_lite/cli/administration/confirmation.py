@@ -34,8 +34,8 @@ def confirmed(args: argparse.Namespace, plan: Sequence[str]) -> bool:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("nothing was done: there is no terminal to ask at; add --yes")
-    print("Proceed? [y/N] ", end="", file=sys.stderr, flush=True)
     with _ended_by_signals():
+        print("Proceed? [y/N] ", end="", file=sys.stderr, flush=True)
         answer = sys.stdin.readline()
     if answer.strip().lower() in ("y", "yes"):
         return True

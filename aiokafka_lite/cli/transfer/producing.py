@@ -362,14 +362,20 @@ class _Sending:
         """Wait for acknowledgements until at most so many are missing."""
         while self._pending > most:
             first, acks, records = self._waiting.popleft()
-            for place, ack in enumerate(acks):
-                try:
-                    stored = await ack
-                except KafkaError as error:
-                    self._report_failure(first + place, error)
-                    continue
-                if self._plan.report is not None and self._stdout is not None:
-                    await self._stdout.write(_reported(self._plan.report, records[place], stored))
+            for ack in acks if not all(map(type(acks[0]).done, acks)) else ():
+                if not ack.done():
+                    await asyncio.wait([ack])
+            # A loop in C over results: most records are stored, and need no metadata.
+            if any(map(type(acks[0]).exception, acks)):
+                for place, ack in enumerate(acks):
+                    error = ack.exception()
+                    if error is not None:
+                        self._report_failure(first + place, error)
+            if self._plan.report is not None and self._stdout is not None:
+                for ack, record in zip(acks, records, strict=True):
+                    if ack.exception() is None:
+                        written = _reported(self._plan.report, record, ack.result())
+                        await self._stdout.write(written)
             self._pending -= len(acks)
 
     def _report_failure(self, number: int, error: Exception, *, ends: bool = True) -> None:

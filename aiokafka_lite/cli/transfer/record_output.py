@@ -11,9 +11,9 @@ from aiokafka_lite.cli.streams.stdout import Stdout
 
 __all__ = ["RecordOutput"]
 
-PIECE: Final = 100_000
-"""Bytes of one piece, about. The C library maps larger ones anew each time, and each page of them
-costs a fault: together more than decoding the records."""
+PIECE: Final = 60_000
+"""Bytes of one piece, about. The C library gives the memory of larger ones back to the system each
+time, and taking it again costs a fault for each page: together more than decoding the records."""
 MOST: Final = 2048
 """Records of one piece."""
 
