@@ -85,9 +85,9 @@ def test_ctrl_c_ends_a_writer_after_its_delivery(
     topic: TopicFactory, variables: dict[str, str]
 ) -> None:
     name = topic()
-    writer = Terminal("produce", name, "-X", "linger.ms=60000", environment=variables)
+    writer = Terminal("produce", name, "--tee", "-X", "linger.ms=60000", environment=variables)
     writer.type("typed\n")
-    writer.until("typed")  # the terminal's echo
+    writer.until("typed\r\ntyped")  # the terminal's echo, and --tee
     writer.type("\x03")
     assert writer.end() == 130
     reader = Terminal("consume", name, "-e", environment=variables)

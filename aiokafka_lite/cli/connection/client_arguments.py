@@ -116,8 +116,12 @@ def share_arguments(settings: Settings) -> dict[str, Any]:
     return arguments | {"allow_auto_create_topics": False}
 
 
-def producer_arguments(settings: Settings) -> dict[str, Any]:
+def producer_arguments(settings: Settings, *, bulk: bool = False) -> dict[str, Any]:
     """Return the arguments of `AIOKafkaProducer`.
+
+    Args:
+        settings: The settings.
+        bulk: True for batches that are larger than the client's by default: they cost less.
 
     Raises:
         UsageError: As for `shared_arguments`.
@@ -131,6 +135,9 @@ def producer_arguments(settings: Settings) -> dict[str, Any]:
             arguments["compression_level"] = int(level)
         except ValueError:
             raise UsageError(f"a compression level is a whole number, not {level!r}") from None
+    if bulk:
+        arguments.setdefault("linger_ms", 5)
+        arguments.setdefault("max_batch_size", 128 * 1024)
     arguments.setdefault("max_block_ms", int(settings.timeout * 1000))
     if settings.patient and "delivery_timeout_ms" not in arguments:
         linger = arguments.get("linger_ms", 0)

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from aiokafka_lite.cli.failures import CommandError
 
@@ -21,10 +21,16 @@ CHUNK: Final = 64 * 1024
 """Bytes of one read: what a pipe holds. Larger chunks are mapped anew each time."""
 
 
-async def read_chunks(files: Sequence[str]) -> AsyncIterator[bytes]:
+async def read_chunks(
+    files: Sequence[str], until: asyncio.Future[Any] | None = None
+) -> AsyncIterator[bytes]:
     """Yield the contents of the files, one after the other; "-" or no file is stdin.
 
     An empty chunk marks the end of each file.
+
+    Args:
+        files: The names of the files.
+        until: Once it is done, no more input is waited for.
 
     Raises:
         CommandError: A file cannot be read.
@@ -32,7 +38,7 @@ async def read_chunks(files: Sequence[str]) -> AsyncIterator[bytes]:
     for name in files or ["-"]:
         descriptor = sys.stdin.fileno() if name == "-" else _open(name)
         try:
-            async for chunk in _read(descriptor, name):
+            async for chunk in _read(descriptor, name, until):
                 yield chunk
         finally:
             if name != "-":
@@ -47,11 +53,15 @@ def _open(name: str) -> int:
         raise CommandError(f"{name}: {error.strerror}") from error
 
 
-async def _read(descriptor: int, name: str) -> AsyncIterator[bytes]:
+async def _read(
+    descriptor: int, name: str, until: asyncio.Future[Any] | None
+) -> AsyncIterator[bytes]:
     waits = not stat.S_ISREG(os.fstat(descriptor).st_mode)
     while True:
         if waits:
-            waits = await _readable(descriptor)
+            waits = await _readable(descriptor, until)
+            if until is not None and until.done():
+                return
         try:
             chunk = os.read(descriptor, CHUNK)
         except BlockingIOError:
@@ -63,16 +73,20 @@ async def _read(descriptor: int, name: str) -> AsyncIterator[bytes]:
         yield chunk
 
 
-async def _readable(descriptor: int) -> bool:
-    """Wait until a read does not block; False if this kind of file never blocks."""
+async def _readable(descriptor: int, until: asyncio.Future[Any] | None) -> bool:
+    """Wait until a read does not block, or `until` is done; False if such a file never blocks."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     try:
         loop.add_reader(descriptor, ready.set)
     except (PermissionError, OSError):
         return False  # such as /dev/null, which epoll refuses
+    if until is not None:
+        until.add_done_callback(on_done := lambda _: ready.set())
     try:
         await ready.wait()
     finally:
         loop.remove_reader(descriptor)
+        if until is not None:
+            until.remove_done_callback(on_done)
     return True

@@ -65,9 +65,7 @@ class CopyPlan:
         reading = consumer_arguments(settings)
         reading["isolation_level"] = "read_committed"
         reading["auto_offset_reset"] = "earliest"
-        writing = producer_arguments(there)
-        writing.setdefault("linger_ms", 5)
-        writing.setdefault("max_batch_size", 128 * 1024)
+        writing = producer_arguments(there, bulk=True)
         if args.source == args.target and there is settings:
             raise UsageError("a topic cannot be copied into itself")
         return cls(

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import logging
 import uuid
 from collections import deque
 from collections.abc import Sequence
@@ -42,6 +44,8 @@ from aiokafka_lite.structs import ConsumerRecord
 __all__ = ["Plan", "produce"]
 
 PENDING: Final = 50_000
+SETTLE_EVERY: Final = 0.1
+"""Seconds between two looks for results while no input arrives."""
 STOP_WITHIN: Final = 5.0
 """Seconds to deliver what was sent before Ctrl-C."""
 TRANSACTION_MS: Final = 900_000
@@ -81,10 +85,7 @@ class Plan:
         for flag, option in (("compress", "compression.type"), ("acks", "acks")):
             if getattr(args, flag) is not None:
                 settings.add({canonical(option): getattr(args, flag)}, f"--{flag}")
-        arguments = producer_arguments(settings)
-        arguments.setdefault("linger_ms", 5)
-        # Larger batches than the client's default cost less for bulk input.
-        arguments.setdefault("max_batch_size", 128 * 1024)
+        arguments = producer_arguments(settings, bulk=True)
         if args.transaction is not None:
             arguments["transactional_id"] = args.transaction or f"aiokafka-lite-{uuid.uuid4()}"
             arguments.setdefault("transaction_timeout_ms", TRANSACTION_MS)
@@ -158,6 +159,9 @@ def _header(pair: str) -> tuple[str, bytes | None]:
 
 async def produce(plan: Plan) -> int:
     """Send everything; return 0 if every record was stored, else 1."""
+    # The failure of each record is reported here, whether its ack was awaited or looked at.
+    log = logging.getLogger("aiokafka_lite.producer.sending.sender")
+    log.addFilter(lambda line: "acks were not awaited" not in line.msg)
     producer = AIOKafkaProducer(**plan.arguments)
     await _start(producer, plan)
     try:
@@ -225,6 +229,8 @@ class _Sending:
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._stopped = False
+        self._ended = asyncio.Event()
+        self._settling = asyncio.Lock()
 
     async def everything(self) -> None:
         """Read and send until the input ends, and wait for every acknowledgement.
@@ -235,8 +241,11 @@ class _Sending:
         plan, reader = self._plan, self._plan.reader
         simple = plan.report is None and not plan.null
         problem: CommandError | None = None
+        settling = asyncio.create_task(self._settle_meanwhile(), name="produce: report results")
         try:
-            async for chunk in read_chunks(plan.files):
+            async for chunk in read_chunks(plan.files, until=settling):
+                if settling.done():
+                    break
                 if isinstance(reader, ValueReader):
                     values = reader.feed(chunk) if chunk else reader.finish()
                     if simple and values:
@@ -249,6 +258,12 @@ class _Sending:
                     break
         except CommandError as error:  # what was read before it is sent
             problem = error
+        except BaseException:
+            settling.cancel()
+            await asyncio.wait([settling])
+            raise
+        self._ended.set()
+        await settling  # raises what ended it, such as ClosedPipe
         await self._settle(0)
         if problem is not None:
             raise problem
@@ -358,25 +373,39 @@ class _Sending:
             self._waiting.append((first, acks, records if self._plan.report else ()))
             self._pending += len(acks)
 
-    async def _settle(self, most: int) -> None:
-        """Wait for acknowledgements until at most so many are missing."""
-        while self._pending > most:
-            first, acks, records = self._waiting.popleft()
-            for ack in acks if not all(map(type(acks[0]).done, acks)) else ():
-                if not ack.done():
-                    await asyncio.wait([ack])
-            # A loop in C over results: most records are stored, and need no metadata.
-            if any(map(type(acks[0]).exception, acks)):
-                for place, ack in enumerate(acks):
-                    error = ack.exception()
-                    if error is not None:
-                        self._report_failure(first + place, error)
-            if self._plan.report is not None and self._stdout is not None:
-                for ack, record in zip(acks, records, strict=True):
-                    if ack.exception() is None:
-                        written = _reported(self._plan.report, record, ack.result())
-                        await self._stdout.write(written)
-            self._pending -= len(acks)
+    async def _settle_meanwhile(self) -> None:
+        """Report results while no input arrives, until a failure ends the reading."""
+        while not (self._stopped or self._ended.is_set()):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SETTLE_EVERY):
+                    await self._ended.wait()
+            if not self._settling.locked():
+                await self._settle(0, wait=False)
+
+    async def _settle(self, most: int, *, wait: bool = True) -> None:
+        """Report results until at most so many are missing; `wait` for those to come."""
+        if self._pending > most:
+            async with self._settling:  # results are reported in the order of the records
+                while self._pending > most and (wait or _all_done(self._waiting[0][1])):
+                    await self._settle_first()
+
+    async def _settle_first(self) -> None:
+        first, acks, records = self._waiting.popleft()
+        self._pending -= len(acks)
+        for ack in acks if not _all_done(acks) else ():
+            if not ack.done():
+                await asyncio.wait([ack])
+        # A loop in C over results: most records are stored, and need no metadata.
+        if any(map(type(acks[0]).exception, acks)):
+            for place, ack in enumerate(acks):
+                error = ack.exception()
+                if error is not None:
+                    self._report_failure(first + place, error)
+        if self._plan.report is not None and self._stdout is not None:
+            for ack, record in zip(acks, records, strict=True):
+                if ack.exception() is None:
+                    written = _reported(self._plan.report, record, ack.result())
+                    await self._stdout.write(written)
 
     def _report_failure(self, number: int, error: Exception, *, ends: bool = True) -> None:
         self.failures += 1
@@ -402,6 +431,10 @@ class _Sending:
             wait = due - self._loop.time()
             if wait > 0:
                 await asyncio.sleep(wait)
+
+
+def _all_done(acks: Sequence[Any]) -> bool:
+    return all(map(type(acks[0]).done, acks))
 
 
 def _reported(write: RecordWriter, record: InputRecord, stored: Any) -> bytes:

@@ -114,6 +114,43 @@ def test_report_and_tee_write_what_was_stored(shell: Shell, kafka_topic: str) ->
     assert shell.ok("consume", kafka_topic, "-e", "-o", "4", "-f", "%V ") == b"-1 -1 -1 "
 
 
+def test_results_are_reported_while_the_input_waits(
+    shell: Shell, kafka_broker: FakeCluster, kafka_topic: str
+) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = shell.start("produce", kafka_topic, "--report", r"%o %v\n", **pipes)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for number in range(3):
+        process.stdin.write(b"%d\npart" % number if number == 2 else b"%d\n" % number)
+        process.stdin.flush()
+        assert process.stdout.readline() == b"%d %d\n" % (number, number)
+    assert process.communicate(timeout=PATIENCE) == (b"3 part\n", b"")
+    assert process.returncode == 0
+
+
+def test_failure_ends_a_writer_whose_input_waits(
+    shell: Shell, kafka_broker: FakeCluster, kafka_topic: str
+) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = shell.start("produce", kafka_topic, "--timeout", "1s", "--report", r"%v\n", **pipes)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"stored\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == b"stored\n"
+    kafka_broker.kill(0)
+    process.stdin.write(b"lost\nnot sent")
+    process.stdin.flush()
+    assert process.wait(PATIENCE) == 1  # the input is still open
+    out, problems = process.communicate(timeout=PATIENCE)
+    assert out == b""
+    assert b"record 2: " in problems
+    assert b"1 of 2 records failed" in problems
+    assert b"not awaited" not in problems
+
+
 def test_group_commits_what_was_written(
     shell: Shell, kafka_broker: FakeCluster, kafka_topic: str
 ) -> None:
