@@ -134,7 +134,20 @@ def complete_parser(name: str, parser: argparse.ArgumentParser) -> ModuleType:
     examples = getattr(module, "EXAMPLES", None)
     if examples:
         parser.epilog = examples.strip("\n")
+        _add_examples_of_actions(name, parser, examples)
     return module
+
+
+def _add_examples_of_actions(name: str, parser: argparse.ArgumentParser, examples: str) -> None:
+    """Give each action, such as `topic list`, its lines of the command's examples."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for verb, each in action.choices.items():
+                start = f"  aiokafka-lite {name} {verb}"
+                lines = [
+                    line for line in examples.splitlines() if f"{line} ".startswith(f"{start} ")
+                ]
+                each.epilog = "\n".join(["examples:", *lines])
 
 
 def _complete(

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             allow_abbrev=False,
         )
         add = action.add_argument
-        add("topic", metavar="TOPIC")
+        add("topic", metavar="TOPIC", help="the topic; it has to exist")
         default = 1_000 if name == "latency" else 100_000
         add(
             "--records",
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="N",
             type=at_least_one,
             default=default,
-            help=f"default: {default:,}",
+            help=f"how many records; default: {default:,}",
         )
         if name != "consume":
             add(

@@ -32,12 +32,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
     got = actions.add("get", "print configurations", _get)
     _resource(got)
-    got.add_argument("names", metavar="CONFIG", nargs="*", help="only these")
+    got.add_argument("names", metavar="CONFIG", nargs="*", help="print only these configurations")
     got.add_argument("--changed", action="store_true", help="only those that are set explicitly")
     changed = actions.add("set", "change single configurations", _set, prints=False)
     _resource(changed)
-    changed.add_argument("values", metavar="CONFIG=VALUE", nargs="*")
-    changed.add_argument("--delete", metavar="CONFIG", action="append", default=[])
+    changed.add_argument("values", metavar="CONFIG=VALUE", nargs="*", help="new values")
+    changed.add_argument(
+        "--delete",
+        metavar="CONFIG",
+        action="append",
+        default=[],
+        help="remove the value, so that the default applies; may be repeated",
+    )
     add_confirmation_flags(changed)
 
 
@@ -47,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _resource(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("type", metavar="TYPE", choices=_TYPES, help=", ".join(_TYPES))
+    parser.add_argument(
+        "type", metavar="TYPE", choices=_TYPES, help=f"what is configured: {', '.join(_TYPES)}"
+    )
     parser.add_argument(
         "name", metavar="NAME", help="the topic, the broker's id or `default`, the group, ..."
     )

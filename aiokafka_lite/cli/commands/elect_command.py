@@ -27,7 +27,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `elect`."""
-    parser.add_argument("topics", metavar="TOPIC[:0,1]", nargs="*", help="default: all partitions")
+    parser.add_argument(
+        "topics", metavar="TOPIC[:0,1]", nargs="*", help="the partitions; default: all"
+    )
     parser.add_argument(
         "--unclean",
         action="store_true",

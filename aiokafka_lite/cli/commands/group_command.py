@@ -29,6 +29,7 @@ examples:
   aiokafka-lite group seek kitchen --export offsets.csv
   aiokafka-lite group seek kitchen --to-file offsets.csv
   aiokafka-lite group delete-offsets kitchen --topic orders
+  aiokafka-lite group delete kitchen
 """
 
 SAMPLE_EVERY: Final = 2.0
@@ -39,48 +40,68 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `group`."""
     actions = Actions(parser)
     listed = actions.add("list", "list groups", _list)
-    listed.add_argument("--type", dest="types", action="append", default=[], help="of this type")
-    listed.add_argument("--state", dest="states", action="append", default=[], help="in this state")
+    listed.add_argument(
+        "--type",
+        metavar="TYPE",
+        dest="types",
+        action="append",
+        default=[],
+        help="only groups of this type: classic, consumer, share or streams",
+    )
+    listed.add_argument(
+        "--state",
+        metavar="STATE",
+        dest="states",
+        action="append",
+        default=[],
+        help="only groups in this state, such as Stable or Empty",
+    )
     lag = actions.add("lag", "print how many records groups are behind", _lag)
-    lag.add_argument("groups", metavar="GROUP", nargs="*", help="default: all")
+    lag.add_argument("groups", metavar="GROUP", nargs="*", help="the groups; default: all")
     lag.add_argument("--total", action="store_true", help="one line a group")
     lag.add_argument("-w", "--watch", action="store_true", help="again every two seconds")
     described = actions.add("describe", "print the state of groups, and their members", None)
-    described.add_argument("groups", metavar="GROUP", nargs="+")
+    described.add_argument("groups", metavar="GROUP", nargs="+", help="the groups")
     described.add_argument("-m", "--members", action="store_true", help="a line a member")
     deleted = actions.add("delete", "delete groups with their offsets", None, prints=False)
-    deleted.add_argument("groups", metavar="GROUP", nargs="+")
+    deleted.add_argument("groups", metavar="GROUP", nargs="+", help="the groups to delete")
     add_confirmation_flags(deleted)
     purpose = "delete committed offsets of a group that no longer reads their topic"
     forgotten = actions.add("delete-offsets", purpose, _delete_offsets, prints=False)
-    forgotten.add_argument("group", metavar="GROUP")
+    forgotten.add_argument("group", metavar="GROUP", help="the group")
     forgotten.add_argument(
         "--topic",
         metavar="TOPIC[:0,1]",
         dest="topics",
         action="append",
         required=True,
-        help="of these partitions; may be repeated",
+        help="the partitions; may be repeated",
     )
     add_confirmation_flags(forgotten)
     purpose = "move the committed offsets of a group without active members"
     sought = actions.add("seek", purpose, None, prints=False)
-    sought.add_argument("group", metavar="GROUP")
-    sought.add_argument("--to", metavar="OFFSET", help="start, end, 100, +10, -10, @-1h, ...")
-    sought.add_argument("--to-group", metavar="GROUP", help="the offsets of another group")
-    sought.add_argument("--to-file", metavar="FILE", help="TOPIC,PARTITION,OFFSET lines")
+    sought.add_argument("group", metavar="GROUP", help="the group to move")
+    sought.add_argument(
+        "--to",
+        metavar="OFFSET",
+        help="start, end, an offset, +10 after the start, -10 before the end, or a time: @-1h",
+    )
+    sought.add_argument("--to-group", metavar="GROUP", help="take the offsets of another group")
+    sought.add_argument("--to-file", metavar="FILE", help="offsets from a file of --export")
     sought.add_argument(
         "--topic",
         metavar="TOPIC[:0,1]",
         dest="topics",
         action="append",
         default=[],
-        help="only these partitions; may be repeated",
+        help="move only these partitions; may be repeated",
     )
     sought.add_argument(
-        "--new-topics", action="store_true", help="also partitions without a committed offset"
+        "--new-topics", action="store_true", help="also commit where the group has no offset yet"
     )
-    sought.add_argument("--export", metavar="FILE", help="write the present offsets; - is stdout")
+    sought.add_argument(
+        "--export", metavar="FILE", help="write the present offsets to a file; - is stdout"
+    )
     add_confirmation_flags(sought)
 
 

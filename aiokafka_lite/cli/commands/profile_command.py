@@ -15,6 +15,9 @@ examples:
   aiokafka-lite profile add test -b test-1:9092,test-2:9092
   aiokafka-lite profile add prod -b prod:9093 --tls --user alice    asks for the password when used
   aiokafka-lite profile use prod
+  aiokafka-lite profile list
+  aiokafka-lite profile show prod         without its password
+  aiokafka-lite profile remove test
   aiokafka-lite consume orders --profile test
 
 Profiles are in ~/.config/aiokafka-lite/config.toml, or in $AIOKAFKA_LITE_CONFIG.
@@ -35,12 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     command("list", "print the names of the profiles; * marks the one in use")
     shown = command("show", "print the settings of a profile, without passwords")
-    shown.add_argument("name", metavar="NAME", nargs="?", help="default: the profile in use")
+    shown.add_argument(
+        "name", metavar="NAME", nargs="?", help="the profile; default: the one in use"
+    )
     added = command("add", "save connection settings under a name")
-    added.add_argument("name", metavar="NAME")
+    added.add_argument("name", metavar="NAME", help="name of the profile")
     add_connection_flags(added)
     for name, purpose in (("use", "use a profile by default"), ("remove", "remove a profile")):
-        command(name, purpose).add_argument("name", metavar="NAME")
+        command(name, purpose).add_argument("name", metavar="NAME", help="the profile")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -31,12 +31,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = Actions(parser)
     actions.add("list", "list quotas", _list)
     changed = actions.add("set", "set or remove quotas", _set, prints=False)
-    changed.add_argument("values", metavar="QUOTA=NUMBER", nargs="*")
+    changed.add_argument(
+        "values",
+        metavar="QUOTA=NUMBER",
+        nargs="*",
+        help="producer_byte_rate, consumer_byte_rate, request_percentage, .. and its limit",
+    )
     # --user is the connection's flag: who this command is, not whom the quota is for.
-    changed.add_argument("--for-user", metavar="NAME", help="of this user, or `default`")
-    changed.add_argument("--client-id", metavar="ID", help="of this client id, or `default`")
-    changed.add_argument("--ip", metavar="ADDRESS", help="of this address, or `default`")
-    changed.add_argument("--delete", metavar="QUOTA", action="append", default=[])
+    changed.add_argument("--for-user", metavar="NAME", help="limit this user, or `default`")
+    changed.add_argument("--client-id", metavar="ID", help="limit this client id, or `default`")
+    changed.add_argument("--ip", metavar="ADDRESS", help="limit this address, or `default`")
+    changed.add_argument(
+        "--delete",
+        metavar="QUOTA",
+        action="append",
+        default=[],
+        help="remove this limit; may be repeated",
+    )
     add_confirmation_flags(changed)
 
 

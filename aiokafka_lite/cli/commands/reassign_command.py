@@ -49,9 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     applied.add_argument("-w", "--wait", action="store_true", help="wait until it is completed")
     add_confirmation_flags(applied)
     listed = actions.add("list", "list the reassignments in progress", _list)
-    listed.add_argument("topics", metavar="TOPIC", nargs="*", help="only these")
+    listed.add_argument(
+        "topics", metavar="TOPIC", nargs="*", help="list only those of these topics"
+    )
     cancelled = actions.add("cancel", "cancel reassignments in progress", _cancel, prints=False)
-    cancelled.add_argument("topics", metavar="TOPIC", nargs="*", help="default: all")
+    cancelled.add_argument("topics", metavar="TOPIC", nargs="*", help="the topics; default: all")
     add_confirmation_flags(cancelled)
 
 
@@ -61,9 +63,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _what(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topics", metavar="TOPIC", nargs="*")
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="the topics to move")
     parser.add_argument("--to", metavar="1,2,3", help="the brokers to use; default: all")
-    parser.add_argument("-r", "--replicas", metavar="N", type=int, help="replicas of a partition")
+    parser.add_argument(
+        "-r",
+        "--replicas",
+        metavar="N",
+        type=int,
+        help="copies of each partition; default: as many as now",
+    )
 
 
 async def _plan(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:

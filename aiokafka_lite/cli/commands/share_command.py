@@ -41,19 +41,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `share`."""
     actions = Actions(parser)
     listed = actions.add("list", "list share groups", _list)
-    listed.add_argument("--state", dest="states", action="append", default=[], help="in this state")
+    listed.add_argument(
+        "--state",
+        metavar="STATE",
+        dest="states",
+        action="append",
+        default=[],
+        help="only groups in this state: Stable, Empty or Dead",
+    )
     described = actions.add("describe", "print the state of share groups, and their members", _show)
-    described.add_argument("groups", metavar="GROUP", nargs="+")
+    described.add_argument("groups", metavar="GROUP", nargs="+", help="the share groups")
     described.add_argument("-m", "--members", action="store_true", help="a line a member")
     purpose = "print where share groups are in each partition, and how many records are left"
     lag = actions.add("lag", purpose, _lag)
-    lag.add_argument("groups", metavar="GROUP", nargs="*", help="default: all share groups")
+    lag.add_argument("groups", metavar="GROUP", nargs="*", help="the share groups; default: all")
     lag.add_argument("--total", action="store_true", help="one line a group")
     purpose = "move a share group without members, which delivers records from there on"
     sought = actions.add("seek", purpose, None, prints=False)
-    sought.add_argument("group", metavar="GROUP")
+    sought.add_argument("group", metavar="GROUP", help="the share group to move")
     sought.add_argument(
-        "--to", metavar="OFFSET", required=True, help="start, end, 100, +10, -10, @-1h, ..."
+        "--to",
+        metavar="OFFSET",
+        required=True,
+        help="start, end, an offset, +10 after the start, -10 before the end, or a time: @-1h",
     )
     sought.add_argument(
         "--topic",
@@ -65,13 +75,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_confirmation_flags(sought)
     deleted = actions.add("delete", "delete share groups with their offsets", _delete, prints=False)
-    deleted.add_argument("groups", metavar="GROUP", nargs="+")
+    deleted.add_argument("groups", metavar="GROUP", nargs="+", help="the share groups to delete")
     add_confirmation_flags(deleted)
     purpose = "delete the offsets of topics from a share group without members"
     forgotten = actions.add("delete-offsets", purpose, _delete_offsets, prints=False)
-    forgotten.add_argument("group", metavar="GROUP")
+    forgotten.add_argument("group", metavar="GROUP", help="the share group")
     forgotten.add_argument(
-        "--topic", metavar="TOPIC", dest="topics", action="append", required=True, help="repeatable"
+        "--topic",
+        metavar="TOPIC",
+        dest="topics",
+        action="append",
+        required=True,
+        help="the topic; may be repeated",
     )
     add_confirmation_flags(forgotten)
 

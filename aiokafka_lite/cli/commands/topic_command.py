@@ -37,12 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `topic`."""
     actions = Actions(parser)
     listed = actions.add("list", "list topics", _list)
-    listed.add_argument("topics", metavar="TOPIC", nargs="*", help="only these")
+    listed.add_argument("topics", metavar="TOPIC", nargs="*", help="list only these topics")
     listed.add_argument("-i", "--internal", action="store_true", help="Kafka's own topics, too")
     _regex(listed)
 
     described = actions.add("describe", "describe topics", _describe)
-    described.add_argument("topics", metavar="TOPIC", nargs="+")
+    described.add_argument("topics", metavar="TOPIC", nargs="+", help="the topics to describe")
     _regex(described)
     described.add_argument("-p", "--partitions", action="store_true", help="a line a partition")
     described.add_argument("-c", "--configs", action="store_true", help="a line a configuration")
@@ -53,21 +53,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     created = actions.add("create", "create topics", _create)
-    created.add_argument("topics", metavar="TOPIC", nargs="+")
-    created.add_argument("-p", "--partitions", metavar="N", type=int, default=-1)
-    created.add_argument("-r", "--replicas", metavar="N", type=int, default=-1)
+    created.add_argument("topics", metavar="TOPIC", nargs="+", help="names of the new topics")
     created.add_argument(
-        "-c", "--config", metavar="NAME=VALUE", dest="configs", action="append", default=[]
+        "-p",
+        "--partitions",
+        metavar="N",
+        type=int,
+        default=-1,
+        help="number of partitions; default: the broker's num.partitions",
+    )
+    created.add_argument(
+        "-r",
+        "--replicas",
+        metavar="N",
+        type=int,
+        default=-1,
+        help="copies of each partition; default: the broker's default.replication.factor",
+    )
+    created.add_argument(
+        "-c",
+        "--config",
+        metavar="NAME=VALUE",
+        dest="configs",
+        action="append",
+        default=[],
+        help="a configuration of the topics, such as retention.ms=86400000; may be repeated",
     )
     created.add_argument("--dry-run", action="store_true", help="only check whether it is possible")
 
     deleted = actions.add("delete", "delete topics with all their records", _delete, prints=False)
-    deleted.add_argument("topics", metavar="TOPIC", nargs="+")
+    deleted.add_argument("topics", metavar="TOPIC", nargs="+", help="the topics to delete")
     _regex(deleted)
     add_confirmation_flags(deleted)
 
     altered = actions.add("alter", "change configurations, add partitions", _alter, prints=False)
-    altered.add_argument("topics", metavar="TOPIC", nargs="+")
+    altered.add_argument("topics", metavar="TOPIC", nargs="+", help="the topics to change")
     for flag, shape, purpose in (
         ("--set", "NAME=VALUE", "set a configuration"),
         ("--delete", "NAME", "remove a configuration, so that the default applies"),
@@ -75,17 +95,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--subtract", "NAME=VALUE", "remove from a configuration that is a list"),
     ):
         altered.add_argument(flag, metavar=shape, action="append", default=[], help=purpose)
-    altered.add_argument("--partitions", metavar="N", type=int, help="partitions in total")
+    altered.add_argument(
+        "--partitions", metavar="N", type=int, help="grow to so many partitions in total"
+    )
     add_confirmation_flags(altered)
 
     purpose = "print the first and the last offset of partitions"
     offsets = actions.add("offsets", purpose, _offsets, takes_offset=True)
-    offsets.add_argument("topics", metavar="TOPIC", nargs="+")
-    offsets.add_argument("-o", "--offset", metavar="OFFSET", help="also this one, such as @-1h")
+    offsets.add_argument("topics", metavar="TOPIC", nargs="+", help="the topics")
+    offsets.add_argument(
+        "-o",
+        "--offset",
+        metavar="OFFSET",
+        help="also print this offset, such as @-1h: the first record of the last hour",
+    )
 
     copied = actions.add("copy", "copy the records of a topic into another", None, prints=False)
-    copied.add_argument("source", metavar="SOURCE")
-    copied.add_argument("target", metavar="TARGET")
+    copied.add_argument("source", metavar="SOURCE", help="the topic to copy")
+    copied.add_argument("target", metavar="TARGET", help="the topic that gets the records")
     copied.add_argument("--to", metavar="HOST:PORT,..", help="the cluster of TARGET")
     copied.add_argument("--to-profile", metavar="NAME", help="the cluster of TARGET, by profile")
     copied.add_argument(
@@ -101,7 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
     trimmed = actions.add("trim", "delete the records before an offset", _trim, prints=False)
-    trimmed.add_argument("topic", metavar="TOPIC")
+    trimmed.add_argument("topic", metavar="TOPIC", help="the topic to trim")
     trimmed.add_argument(
         "-o",
         "--offset",

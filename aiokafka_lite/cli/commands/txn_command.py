@@ -30,11 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listed = actions.add("list", "list transactional ids with their states", _list)
     listed.add_argument("--state", dest="states", action="append", default=[], help="in this state")
     described = actions.add("describe", "describe transactions", _describe)
-    described.add_argument("ids", metavar="ID", nargs="+")
+    described.add_argument("ids", metavar="ID", nargs="+", help="the transactional ids")
     aborted = actions.add(
         "abort", "abort the open transaction of an id, and fence its producer", _abort, prints=False
     )
-    aborted.add_argument("id", metavar="ID")
+    aborted.add_argument("id", metavar="ID", help="the transactional id")
     add_confirmation_flags(aborted)
 
 

@@ -32,17 +32,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions of `user`."""
     actions = Actions(parser)
     listed = actions.add("list", "list users with their mechanisms", _list)
-    listed.add_argument("names", metavar="NAME", nargs="*", help="only these")
+    listed.add_argument("names", metavar="NAME", nargs="*", help="list only these users")
     created = actions.add("create", "create a user, or set the password", _create, prints=False)
-    created.add_argument("name", metavar="NAME")
-    created.add_argument("--mechanism", choices=_MECHANISMS, default="SCRAM-SHA-512")
+    created.add_argument("name", metavar="NAME", help="the user")
+    _mechanism(created)
     created.add_argument(
         "--password-stdin", action="store_true", help="read the new password from stdin"
     )
     deleted = actions.add("delete", "delete the credential of a user", _delete, prints=False)
-    deleted.add_argument("name", metavar="NAME")
-    deleted.add_argument("--mechanism", choices=_MECHANISMS, default="SCRAM-SHA-512")
+    deleted.add_argument("name", metavar="NAME", help="the user")
+    _mechanism(deleted)
     add_confirmation_flags(deleted)
+
+
+def _mechanism(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mechanism",
+        choices=_MECHANISMS,
+        default="SCRAM-SHA-512",
+        help="the SASL mechanism of the password; default: SCRAM-SHA-512",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

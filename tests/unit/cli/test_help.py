@@ -5,13 +5,16 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aiokafka_lite.cli import COMMANDS, command_parsers, complete_parser, main
 from aiokafka_lite.cli.introspection import completing
 from aiokafka_lite.cli.introspection.completing import candidates
+from aiokafka_lite.cli.introspection.help_json import described
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.cli.commands import Shell
 
@@ -30,28 +33,53 @@ def help_of(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+def each_verb() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The commands and actions with their descriptions; `pipeline` belongs to the Spark annexe."""
+    _, parsers = command_parsers()
+    for name in COMMANDS:
+        if name != "pipeline":
+            complete_parser(name, parsers[name])
+            found = described(parsers[name])
+            yield name, found
+            for action, each in found.get("commands", {}).items():
+                yield f"{name} {action}", each
+
+
+@pytest.mark.parametrize(("verb", "found"), list(each_verb()))
+def test_each_argument_is_explained_and_each_verb_has_an_example(
+    verb: str, found: dict[str, Any]
+) -> None:
+    assert found["description"].endswith(".")
+    for argument in found.get("arguments", []):
+        assert argument.get("help"), argument
+    lines = [line.strip() for line in found["examples"].splitlines()]
+    program = r"(.*\| )?(\w+ <\()?(aiokafka-lite|example: python -m aiokafka_lite) "
+    assert any(re.match(rf"{program}{verb}\b", line) for line in lines), lines
+
+
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "pipeline"])
-def test_each_argument_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_begins_with_the_purpose(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(command, capsys=capsys)
     assert COMMANDS[command].lower() in re.sub(r"\s+", " ", text.lower())
     assert "\x1b" not in text
 
 
-@pytest.mark.parametrize("command", ["produce", "consume", "profile", "completion"])
-def test_help_ends_with_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "examples:\n  " in help_of(command, capsys=capsys)
+def test_help_ends_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "\nexamples:\n  " in help_of("produce", capsys=capsys)
+    text = help_of("topic", "trim", capsys=capsys)
+    assert text.endswith("\nexamples:\n  aiokafka-lite topic trim orders -o @-7d\n")
 
 
 def test_help_as_json_describes_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help-json"]) == 0
-    described = json.loads(capsys.readouterr().out)
-    assert set(described["commands"]) == set(COMMANDS)
-    arguments = described["commands"]["consume"]["arguments"]
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["commands"]) == set(COMMANDS)
+    arguments = found["commands"]["consume"]["arguments"]
     [count] = [each for each in arguments if "--count" in each.get("flags", [])]
     assert count["value"] == "N"
     assert count["help"] == "end after N records"
     assert "TOPIC" in [each.get("name") for each in arguments]
-    assert set(described["commands"]["profile"]["commands"]) >= {"add", "list", "use"}
+    assert set(found["commands"]["profile"]["commands"]) >= {"add", "list", "use"}
 
 
 def test_completion_of_commands_flags_and_choices() -> None:
@@ -159,8 +187,6 @@ def test_consume_imports_only_what_it_needs_to_start() -> None:
 
 
 def test_help_json_of_a_small_parser() -> None:
-    from aiokafka_lite.cli.introspection.help_json import described
-
     parser = argparse.ArgumentParser(prog="p", description="Does it.")
     parser.add_argument("-n", metavar="N", type=int, default=3, help="%% of it")
     parser.add_argument("things", nargs="*")

@@ -57,7 +57,7 @@ CALLS = {
     "profile show": "",
     "profile use": "nope",
     "quota list": "",
-    "quota set": "--user a producer_byte_rate=1 --yes",
+    "quota set": "--for-user a producer_byte_rate=1 --yes",
     "reassign apply": "orders --to 0 --yes",
     "reassign cancel": "--yes",
     "reassign list": "",
