@@ -298,7 +298,9 @@ class Broker:
         """
         if line is not None:
             level = logging.WARNING if self.node_id >= 0 else logging.DEBUG
-            log.log(level, "%s: %s", self._options.client_id, line)
+            client_id = self._options.client_id
+            extra = {"kafka_client_id": client_id, "kafka_broker": self.node_id}
+            log.log(level, "%s: %s", client_id, line, extra=extra)
 
     def _on_close(
         self,

@@ -126,6 +126,7 @@ class Cluster:
         self._brokers = Brokers(parse_bootstrap(bootstrap), options, self._tasks, self._on_lost)
         self._last_error: KafkaError | None = None  # of the last refresh; None if it succeeded
         self._name = options.client_id or "client"  # in every log line
+        self._log_fields: dict[str, object] = {"kafka_client_id": self._name}
         self._outage = Outage("no broker answers", "a broker answers")
         self._losses: dict[int, Repeated] = {}  # by node id
         self._introduced = False  # True once the log names the version and build
@@ -166,6 +167,7 @@ class Cluster:
                 __version__,
                 BUILD,
                 self._brokers,
+                extra=self._log_fields,
             )
         try:
             self._refreshing = self._tasks.spawn(self._keep_fresh(), "refresh metadata")
@@ -464,7 +466,9 @@ class Cluster:
         count = losses.on_event(asyncio.get_running_loop().time())
         if count is not None:
             times = f" ({count} times since the last report)" if count > 1 else ""
-            log.info("%s: connection to %s lost%s: %s", self._name, broker, times, error)
+            extra = {**self._log_fields, "kafka_broker": broker.node_id}
+            text = "%s: connection to %s lost%s: %s"
+            log.info(text, self._name, broker, times, error, extra=extra)
         self.request_update()
 
     # The refresh
@@ -529,7 +533,7 @@ class Cluster:
         if self.metadata.version or self._waits_for_kafka:  # otherwise `start` raises it
             line = self._outage.on_failure(now, reasons)
             if line is not None:
-                log.warning("%s: %s", self._name, line)
+                log.warning("%s: %s", self._name, line, extra=self._log_fields)
         self._end_refresh()
 
     async def _ask(
@@ -569,7 +573,7 @@ class Cluster:
         self._last_error = None
         line = self._outage.on_success(now)
         if line is not None:  # at the level of the outage, so that a log shows both or neither
-            log.warning("%s: %s", self._name, line)
+            log.warning("%s: %s", self._name, line, extra=self._log_fields)
         self._adopt(newer)
         self._brokers.leave_seeds()
         self._end_refresh()

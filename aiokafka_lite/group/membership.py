@@ -263,6 +263,11 @@ class MembershipOptions:
             )
 
     @property
+    def log_fields(self) -> dict[str, object]:
+        """Further attributes of this membership's log records (`extra`)."""
+        return {"kafka_client_id": self.client_id, "kafka_group": self.group_id}
+
+    @property
     def effective_rebalance_timeout(self) -> float:
         """`rebalance_timeout`, or its default."""
         return self.session_timeout if self.rebalance_timeout is None else self.rebalance_timeout

@@ -387,7 +387,8 @@ class GroupDriver:
                     await self._moved.wait()
         except TimeoutError:
             client_id, group_id = self._options.client_id, self._options.group_id
-            log.warning("%s: leaving group %s timed out", client_id, group_id)
+            text = "%s: leaving group %s timed out"
+            log.warning(text, client_id, group_id, extra=self._options.log_fields)
         return holds()
 
     # --- its children

@@ -49,6 +49,7 @@ class GroupLife:
         self._client_id = options.client_id
         self._group = options.group_id
         self._static = options.group_instance_id is not None
+        self._fields = options.log_fields
         self._membership = membership
         self._state: Enum = membership.state
         self._member_id = ""
@@ -88,54 +89,66 @@ class GroupLife:
                 if isinstance(request, LeaveGroupRequest):
                     for each in request.members:
                         text = "%s: leaving group %s as member %s: %s"
-                        log.info(text, self._client_id, self._group, each.member_id, each.reason)
+                        member_id = each.member_id
+                        arguments = (self._client_id, self._group, member_id, each.reason)
+                        log.info(text, *arguments, extra=self._extra(member_id))
             case FindCoordinator():
                 if self._coordinator is not None and not self._searching:
                     text = "%s: group %s lost its coordinator, broker %s; looking for the new one"
-                    log.info(text, self._client_id, self._group, self._coordinator)
+                    extra = {**self._extra(), "kafka_broker": self._coordinator}
+                    log.info(text, self._client_id, self._group, self._coordinator, extra=extra)
                 self._searching = True
             case Elect(protocol, members, skip):
                 what = "the assignment is kept" if skip else f"assigning with {protocol}"
-                log.info("%s: leader of %d members; %s", str(self), len(members), what)
+                text = "%s: leader of %d members; %s"
+                log.info(text, str(self), len(members), what, extra=self._extra())
             case Revoke(gone) if gone:
-                log.info("%s: revoking %s", str(self), named(gone))
+                log.info("%s: revoking %s", str(self), named(gone), extra=self._extra())
             case Lost(gone):
-                log.info("%s: lost %s", str(self), named(gone))
+                log.info("%s: lost %s", str(self), named(gone), extra=self._extra())
             case Assign(added, everything):
                 new = named(added)
-                log.info("%s: assigned %s (new: %s)", str(self), named(everything), new)
+                text = "%s: assigned %s (new: %s)"
+                log.info(text, str(self), named(everything), new, extra=self._extra())
 
     def on_coordinator(self, node_id: int | None) -> None:
         """Log the coordinator that was found, by node id."""
         if self._searching and node_id is not None:
             text = "%s: the coordinator of group %s is broker %d"
-            log.info(text, self._client_id, self._group, node_id)
+            extra = {**self._extra(), "kafka_broker": node_id}
+            log.info(text, self._client_id, self._group, node_id, extra=extra)
         self._searching = False
         self._coordinator = node_id
 
     def _on_join(self, member_id: str, reason: str | None) -> None:
         who = f"as member {member_id}" if member_id else "as a new member"
         text = "%s: joining group %s %s: %s"
-        log.info(text, self._client_id, self._group, who, reason or "no reason is known")
+        why = reason or "no reason is known"
+        log.info(text, self._client_id, self._group, who, why, extra=self._extra(member_id))
 
     def _on_generation(self, generation: int) -> None:
         membership = self._membership
         if membership.broker_assigns:
             text = "%s: member %s of group %s is in member epoch %d"
-            log.info(text, self._client_id, self._member_id, self._group, generation)
+            member = (self._member_id, self._group, generation)
+            log.info(text, self._client_id, *member, extra=self._extra())
         else:
             text = "%s: joined group %s as member %s in generation %d, protocol %s"
-            member = (self._group, self._member_id, generation, membership.protocol)
-            log.info(text, self._client_id, *member)
+            joined = (self._group, self._member_id, generation, membership.protocol)
+            log.info(text, self._client_id, *joined, extra=self._extra())
 
     def _on_out(self) -> None:
         if self._member_id:
             text = "%s: member %s left group %s"
             if self._static:
                 text = "%s: static member %s stopped and stays in group %s for the session timeout"
-            log.info(text, self._client_id, self._member_id, self._group)
+            log.info(text, self._client_id, self._member_id, self._group, extra=self._extra())
         self._member_id = ""
         self._joining = None
+
+    def _extra(self, member_id: str = "") -> dict[str, object]:
+        """Further attributes of a log record; by default with the current member id."""
+        return {**self._fields, "kafka_member_id": member_id or self._member_id}
 
     def __str__(self) -> str:
         parts = [f"{self._client_id}: group {self._group}"]

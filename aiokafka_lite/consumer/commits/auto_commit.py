@@ -345,7 +345,8 @@ class Commits:
     def _log_failed(self, what: str, offsets: Offsets, error: KafkaError) -> None:
         client_id, group_id = self._store.client_id, self._store.group_id
         text = "%s: %s of %s in group %s failed: %s"
-        log.warning(text, client_id, what, named(offsets), group_id, error)
+        extra = {"kafka_client_id": client_id, "kafka_group": group_id}
+        log.warning(text, client_id, what, named(offsets), group_id, error, extra=extra)
 
     async def _overtake(self) -> None:
         """Cancel the periodic commit: the commit that follows is newer."""

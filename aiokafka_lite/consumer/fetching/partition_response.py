@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from aiokafka_lite import errors
 from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.cluster.outage import Repeated
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel, OffsetReset
 from aiokafka_lite.consumer.fetching.fetch_session import Answer
@@ -25,6 +26,7 @@ from aiokafka_lite.protocol.messages.fetch import PartitionData
 from aiokafka_lite.record.compression import DEFAULT_LIMIT, Bytes
 from aiokafka_lite.record.header import LENGTH_AT, LENGTH_END, BatchHeader
 from aiokafka_lite.record.record_set import RecordSet
+from aiokafka_lite.structs import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,9 @@ milliseconds. A batch that exceeds it, however small its compressed form, is lef
 HEAVY_MESSAGES: Final = 16 * 1024
 """Bytes from which a v0 or v1 message set is decoded in a thread: a message costs many times as
 much as a record of a v2 batch, and a compressed one may wrap a thousand times its size."""
+
+MOST_REPEATED: Final = 1000
+"""Number of kinds of failed fetches whose log lines are counted; they are forgotten beyond it."""
 
 WHOLE_BATCHES_FROM: Final = 3
 """First version that returns a partition's first batch whole, however large it is (KIP-74)."""
@@ -100,6 +105,7 @@ class Answers:
         self._committed = options.isolation_level is IsolationLevel.READ_COMMITTED
         self._metadata_max_age = metadata_max_age
         self._resolve_positions = resolve_positions
+        self._failures: dict[tuple[TopicPartition, str], Repeated] = {}  # for the log
 
     def take(self, answer: Answer, node: int, version: int, body: ResponseBody) -> bool:
         """Apply one partition's part of a response.
@@ -173,6 +179,25 @@ class Answers:
             state.source.last_stable_offset = data.last_stable_offset if self._committed else -1
         state.source.log_start_offset = data.log_start_offset if version >= 5 else None
 
+    def _log_retry(self, level: int, state: PartitionState, node: int, why: str) -> None:
+        """Log a failed fetch that is retried: the first of its kind, then a count once a minute."""
+        if len(self._failures) >= MOST_REPEATED:
+            self._failures.clear()
+        count = self._failures.setdefault((state.tp, why), Repeated()).on_event(time.monotonic())
+        if count is None:
+            return
+        times = f" ({count} times since the last report)" if count > 1 else ""
+        log.log(
+            level,
+            "%s: Fetching %s from broker %s failed%s: %s; retrying",
+            self._options.log_name,
+            state,
+            node,
+            times,
+            why,
+            extra=_fields(state, node),
+        )
+
     def _on_error(
         self, state: PartitionState, node: int, offset: int, kind: type[BrokerResponseError]
     ) -> bool:
@@ -193,6 +218,7 @@ class Answers:
                     offset,
                     state,
                     policy,
+                    extra=_fields(state, node),
                 )
                 state.reset_by_policy(policy, offset)
                 # The new position may be out of range again, and so on.
@@ -203,13 +229,7 @@ class Answers:
             self._fail(state, kind({state.tp: offset}), stays=True)
             return True
         if from_follower or (kind.retriable and kind is not errors.CorruptRecordException):
-            log.info(
-                "%s: Fetching %s from broker %s failed: %s; retrying",
-                self._options.log_name,
-                state,
-                node,
-                kind.__name__,
-            )
+            self._log_retry(logging.INFO, state, node, kind.__name__)
             refresh = True
             if kind is errors.UnknownLeaderEpochError:
                 # The broker lags behind the metadata, so a refresh helps only if it keeps rejecting
@@ -219,12 +239,7 @@ class Answers:
             self._placing.retry_later(state, refresh=refresh)
             return False
         if kind is errors.UnknownError:
-            log.warning(
-                "%s: Fetching %s from broker %s failed: unknown server error; retrying",
-                self._options.log_name,
-                state,
-                node,
-            )
+            self._log_retry(logging.WARNING, state, node, "unknown server error")
             self._placing.retry_later(state, refresh=False)
             return False
         about: object = f"fetching {state} at offset {offset}"
@@ -260,3 +275,9 @@ def is_heavy(records: Bytes) -> bool:
     if header.magic < 2:
         return len(records) >= HEAVY_MESSAGES
     return header.codec != 0 and header.batch_length >= HEAVY_BATCH
+
+
+def _fields(state: PartitionState, node: int) -> dict[str, object]:
+    """Further attributes of a log record."""
+    topic, partition = state.tp
+    return {"kafka_topic": topic, "kafka_partition": partition, "kafka_broker": node}

@@ -214,6 +214,7 @@ class ClassicMembership(ClassicAnswers):
                 self.options.client_id,
                 self.options.group_id,
                 self.options.session_timeout,
+                extra=self.options.log_fields,
             )
             self._coordinator.on_lost(now)
         if self._polls_count and self._polls.expired(now):
@@ -223,6 +224,7 @@ class ClassicMembership(ClassicAnswers):
                 self.options.client_id,
                 self.options.group_id,
                 reason,
+                extra=self.options.log_fields,
             )
             # A static member sends no LeaveGroup: its session times out instead.
             self._give_up(reason, leave=not self._place.static)

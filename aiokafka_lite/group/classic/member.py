@@ -141,7 +141,8 @@ class ClassicMember:
     def _lose(self, why: str, *, member_id: bool = False) -> None:
         """The membership is lost: other members may own the partitions."""
         options = self.options
-        log.info("%s: no longer a member of group %s: %s", options.client_id, options.group_id, why)
+        text = "%s: no longer a member of group %s: %s"
+        log.info(text, options.client_id, options.group_id, why, extra=options.log_fields)
         self._end_era(member_id=member_id)
         if self._state in ACTIVE:
             self._rebalance.want(why)
@@ -175,7 +176,8 @@ class ClassicMember:
     def _fence(self, error: KafkaError) -> None:
         """Another member has the instance id: this one's member id is no longer valid."""
         options = self.options
-        log.error("%s: fenced out of group %s: %s", options.client_id, options.group_id, error)
+        text = "%s: fenced out of group %s: %s"
+        log.error(text, options.client_id, options.group_id, error, extra=options.log_fields)
         self._rebalance.abandon()
         self._end_era(member_id=True)
         if self._state is not S.LEAVING:

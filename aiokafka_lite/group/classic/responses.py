@@ -240,7 +240,8 @@ class ClassicAnswers(ClassicMember):
 
     def _log_failed(self, what: str, error: KafkaError) -> None:
         client_id, group_id = self.options.client_id, self.options.group_id
-        log.info("%s: %s of group %s failed: %s", client_id, what, group_id, error)
+        text = "%s: %s of group %s failed: %s"
+        log.info(text, client_id, what, group_id, error, extra=self.options.log_fields)
 
     def _is_current(self, kind: str, sent: Sent) -> bool:
         """True if the member still waits for this JoinGroup or SyncGroup."""

@@ -188,7 +188,7 @@ class ConsumerMember:
             self._pace.hasten()
 
     def _on_fenced(self, error: KafkaError) -> None:
-        logger.warning("%s: fenced; rejoining: %s", self, error)
+        logger.warning("%s: fenced; rejoining: %s", self, error, extra=self.options.log_fields)
         self._standing.known = False
         if self._state in IN_GROUP:
             self._end_membership()
@@ -198,7 +198,7 @@ class ConsumerMember:
 
     def _on_fatal(self, error: KafkaError) -> None:
         explained = self._explain(error)
-        logger.error("%s: %s", self, explained)
+        logger.error("%s: %s", self, explained, extra=self.options.log_fields)
         if self._state not in IN_GROUP:
             self._standing.known = False  # it leaves anyway, without a heartbeat
             return
@@ -215,6 +215,7 @@ class ConsumerMember:
             "%s: leaving the group until the next poll: max_poll_interval_ms=%.0f exceeded",
             self,
             self.options.max_poll_interval * 1000,
+            extra=self.options.log_fields,
         )
         self._parts.abandon()
         self._stale = True
