@@ -79,6 +79,14 @@ async def send_nowait(producer: AIOKafkaProducer) -> Any:
     return producer.send_nowait("orders", b"v")
 
 
+async def health(producer: AIOKafkaProducer) -> Any:
+    return producer.health()
+
+
+async def node_metrics(producer: AIOKafkaProducer) -> Any:
+    return producer.node_metrics()
+
+
 async def enter(producer: AIOKafkaProducer) -> Any:
     async with producer:
         pass
@@ -94,6 +102,8 @@ OF_A_PRODUCER: dict[str, Callable[[AIOKafkaProducer], Any]] = {
     ),
     "flush": lambda producer: producer.flush(),
     "partitions_for": lambda producer: producer.partitions_for("orders"),
+    "health": health,
+    "node_metrics": node_metrics,
     "start": lambda producer: producer.start(),
     "async with": enter,
     "stop": lambda producer: producer.stop(),
@@ -151,6 +161,8 @@ OF_A_CONSUMER: dict[str, Callable[[AIOKafkaConsumer], Any]] = {
     "last_poll_timestamp": at_once(lambda consumer: consumer.last_poll_timestamp(ORDERS)),
     "metrics": at_once(lambda consumer: consumer.metrics()),
     "partition_metrics": at_once(lambda consumer: consumer.partition_metrics()),
+    "node_metrics": at_once(lambda consumer: consumer.node_metrics()),
+    "health": at_once(lambda consumer: consumer.health()),
     "start": lambda consumer: consumer.start(),
     "stop": lambda consumer: consumer.stop(),
 }

@@ -15,7 +15,16 @@ from aiokafka_lite import abc, structs
 
 aiokafka: Any = pytest.importorskip("aiokafka", reason="the interop extra is not installed")
 
-OURS = {"batches", "client", "enforce_rebalance", "group_metadata", "metrics", "partition_metrics"}
+OURS = {
+    "batches",
+    "client",
+    "enforce_rebalance",
+    "group_metadata",
+    "health",
+    "metrics",
+    "node_metrics",
+    "partition_metrics",
+}
 """Methods and properties of the consumer that are not in aiokafka; the docs mark each."""
 
 OUR_ARGUMENTS = {
