@@ -26,6 +26,7 @@ MEMBERS = 2  # of a process
 LOOK_EVERY = 0.5  # seconds between two looks at the leaders
 SLACK = 10_000_000_000  # nanoseconds: how long brokers and clients take to notice a new leader
 SECOND = 1_000_000_000
+SLOW = 2 * SECOND  # of a look at the leaders
 
 
 class ShareFleet:
@@ -198,11 +199,14 @@ class LeaderWatch:
             bootstrap_servers=self._servers, client_id="watch", request_timeout_ms=5000
         ) as admin:
             while True:
+                began = time.monotonic_ns()
                 try:
                     found = await admin.describe_topics(list(self._topics))
                 except KafkaError:
                     found = []  # another look follows
                 now = time.monotonic_ns()
+                if now - began > SLOW or not found:
+                    self.on_trouble(-1, began, now)  # a broker, or the whole machine, is busy
                 for topic in found:
                     for partition in topic["partitions"]:
                         place = 1000 * self._topics.index(topic["topic"]) + partition["partition"]

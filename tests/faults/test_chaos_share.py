@@ -50,7 +50,7 @@ SECONDS = MINUTES * 60
 
 PARTITIONS = 24
 GROWING = 2  # partitions of the topic that grows
-LOCK = 10.0 if SECONDS >= 60 else 5.0  # seconds
+LOCK = 10.0  # seconds
 LIMIT = 10  # deliveries
 LONGEST = min(8.0, SECONDS / 5)  # seconds that a fault lasts
 PEACE = min(10.0, SECONDS / 5)  # seconds after it, at most
