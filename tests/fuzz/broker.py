@@ -23,9 +23,11 @@ from aiokafka_lite.protocol.message import Request, Response
 from aiokafka_lite.protocol.registry import ApiKey, request_class
 from aiokafka_lite.testing.apis import SERVED
 from aiokafka_lite.testing.client_session import Session
+from aiokafka_lite.testing.configs.config_store import ConfigResource
 from aiokafka_lite.testing.context import CloseConnection, Delayed
 from aiokafka_lite.testing.security.authorizer import Authorizer
 from tests.fuzz.request_maker import RequestMaker
+from tests.fuzz.share_member import ShareMember
 from tests.unit.testing.raw import SocketlessBroker
 
 CPU_LIMIT: Final = 0.1
@@ -35,6 +37,31 @@ MEMORY_LIMIT: Final = 50 * 1024
 REQUESTS_PER_CLUSTER: Final = 500
 WAITING_AT_MOST: Final = 20
 PAIRS: Final = [(key, v) for key, (first, last) in SERVED.items() for v in range(first, last + 1)]
+SHARING: Final = (
+    *(ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.METADATA),
+    *(ApiKey.SHARE_FETCH,) * 8,
+    *(ApiKey.SHARE_ACKNOWLEDGE,) * 4,
+    *(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, ApiKey.ALTER_SHARE_GROUP_OFFSETS),
+    *(ApiKey.DELETE_SHARE_GROUP_OFFSETS, ApiKey.DELETE_RECORDS, ApiKey.CREATE_PARTITIONS),
+    *(ApiKey.PRODUCE,) * 2,
+)
+"""The APIs of share groups, and those that give them records, as often as they are sent."""
+OF_ONE_MEMBER: Final[dict[str, tuple[Any, ...]]] = {
+    f"{message}.{field}": values
+    for message in ("ShareFetchRequest", "ShareAcknowledgeRequest", "ShareGroupHeartbeatRequest")
+    for field, values in {
+        "group_id": ("g1",),
+        "member_id": ("m1", "m1", "m2"),
+        "is_renew_ack": (False,),
+        "share_session_epoch": (0, 0, 1, 2, 3, -1),
+        "max_bytes": (10**6,),
+        "max_records": (1, 10, 500),
+        "min_bytes": (0, 1),
+        "max_wait_ms": (0, 500),
+        "subscribed_topic_names": (["orders", "payments"],),
+    }.items()
+}
+"""Values with which two members of one group share records."""
 
 
 class Failed(Exception):
@@ -50,6 +77,8 @@ class Fuzz:
         oddity: How often a value is absurd.
         refusing: True if the client has no permissions.
         cpu_limit: Seconds of the processor that a request may take; None where nobody measures.
+        sharing: True to send requests of share groups, and those that give them records; every
+            other one is of a member that behaves well.
     """
 
     def __init__(
@@ -60,19 +89,24 @@ class Fuzz:
         oddity: float,
         refusing: bool,
         cpu_limit: float | None = CPU_LIMIT,
+        sharing: bool = False,
     ) -> None:
         self._cpu_limit = cpu_limit
         self._chance = random.Random(seed)
-        self._make = RequestMaker(self._chance, oddity)
+        self._make = RequestMaker(self._chance, oddity, OF_ONE_MEMBER if sharing else None)
         self._broker = SocketlessBroker(nodes)
         self._nodes = nodes
         for name, partitions in (("orders", 3), ("payments", 1), ("compact", 2)):
             self._broker.state.create_topic(name, partitions)
+        for group in ("g1", "g2"):
+            configs = {"share.auto.offset.reset": "earliest"}
+            self._broker.state.configure(ConfigResource.GROUP, group, configs)
         if refusing:
             self._broker.state.authorizer = Authorizer()
         self._waiting: list[tuple[Any, Delayed, type[Request], int]] = []
         self.endings: Counter[str] = Counter()
         self.closed: Counter[str] = Counter()
+        self.member = ShareMember(self._chance, self._broker.state) if sharing else None
         self.slowest = (0.0, "")
 
     def step(self) -> None:
@@ -82,7 +116,13 @@ class Fuzz:
             Failed: It did what it must not.
         """
         chance, broker = self._chance, self._broker
+        if self.member is not None and chance.random() < 0.5:
+            self._behave(self.member)
+            return
         key, version = chance.choice(PAIRS)
+        if self.member is not None:
+            key = chance.choice(SHARING)
+            version = chance.randint(*SERVED[key])
         message = request_class(key)
         request = self._make.request(message, version)
         frame = bytes(encode_request(request, version, 7, chance.choice((None, "", "c1"))))[4:]
@@ -150,6 +190,12 @@ class Fuzz:
         _, response = decode_response(encoded, message, version)
         self._make.learn(response)
 
+    def _behave(self, member: ShareMember) -> None:
+        """Send a request of the member that behaves well."""
+        request, version, node = member.next_request()
+        self._broker.session = Session(5)
+        member.on_answer(request, self._broker.ask(request, version, node))
+
 
 def _nothing() -> None:
     """Stands for a connection that is woken."""
@@ -174,7 +220,8 @@ def run(requests: int, seed: int) -> int:
     while done < requests:
         its_seed, oddity = chance.randrange(2**32), chance.choice((0.0, 0.02, 0.1, 0.4))
         nodes, refusing = chance.choice((1, 3)), chance.random() < 0.1
-        fuzz = Fuzz(its_seed, nodes=nodes, oddity=oddity, refusing=refusing)
+        sharing = chance.random() < 0.3
+        fuzz = Fuzz(its_seed, nodes=nodes, oddity=oddity, refusing=refusing, sharing=sharing)
         for number in range(min(REQUESTS_PER_CLUSTER, requests - done)):
             try:
                 fuzz.step()

@@ -42,6 +42,11 @@ __all__ = [
 
 SMALLEST_LENGTH: Final = 14
 """A v0 message without key and value: Java's `LegacyRecord.RECORD_OVERHEAD_V0`."""
+SMALLEST_RECORD: Final = 7
+"""Bytes of a v2 record without key, value and headers: all its fields are one byte long."""
+MOST_COMPRESSED: Final = 1_000_000
+"""Records in a compressed batch, which is not decompressed to count them. A share group may need
+memory for each."""
 ZSTD_SINCE_PRODUCE: Final = 7  # KIP-110
 MAX_TIMESTAMP_AT: Final = 35
 
@@ -152,6 +157,12 @@ def check_batch(batch: memoryview, header: BatchHeader, max_message_bytes: int) 
         raise InvalidRecordError(
             f"inconsistent offset range [0, {header.last_offset_delta}] and count of records"
             f" {header.record_count}"
+        )
+    payload = header.size - HEADER_SIZE
+    most = payload // SMALLEST_RECORD if header.codec == Compression.NONE else MOST_COMPRESSED
+    if header.record_count > most:
+        raise InvalidRecordError(
+            f"a batch with {payload} bytes of records cannot contain {header.record_count} records"
         )
     if header.control:
         raise InvalidRecordError("clients are not allowed to write control records")

@@ -97,6 +97,8 @@ class ShareReader:
                     f"group {group_id} has no state for {partition}: no member has subscribed to"
                     " the topic"
                 )
+            elif self._request.max_bytes < 0:
+                self._errors[place] = UnknownError("max_bytes must not be negative")
             else:
                 self._partitions[place] = shared
         return bool(self._late_errors or self._partitions)

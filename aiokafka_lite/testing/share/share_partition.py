@@ -323,6 +323,8 @@ class SharePartition:
         self._timer = None
         now_ms = max(self._clock.now_ms(), self._timer_ms)  # the system clock may be set back
         self._release_if(lambda delivery: (delivery.deadline_ms or 0) <= now_ms)
+        if not self.is_current:
+            return  # the locks ended with this share partition
         deadlines = [
             span.delivery.deadline_ms
             for batch in self.records

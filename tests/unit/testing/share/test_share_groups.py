@@ -255,3 +255,20 @@ def test_partitions_added_later_begin_at_zero(broker: SocketlessBroker) -> None:
     assert share.states.of_group("g") == {topic_id: {0, 1}}
     assert [(index, one.start_offset) for _, index, one in share.records_of("g")] == [(1, 0)]
     assert worker.acquired() == []
+
+
+@pytest.mark.parametrize("change", ["leader", "offset", "topic"])
+def test_locks_of_a_replaced_share_partition_do_not_expire(
+    broker: SocketlessBroker, worker: Worker, change: str
+) -> None:
+    append(broker, 2)
+    worker.acquired()
+    key = ("g", topic_of(broker).topic_id, 0)
+    if change == "leader":
+        topic_of(broker).partitions[0].lead(0)
+    elif change == "offset":
+        broker.state.share.states.initialize(key, 5, 1)
+    else:
+        broker.state.delete_topic("orders")
+    broker.clock.advance(LOCK_SECONDS)  # ends
+    assert broker.state.share.known_partition(*key) is None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite.errors import InvalidRecordError
 from aiokafka_lite.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -28,7 +29,8 @@ from aiokafka_lite.protocol.messages.share_fetch import (
 )
 from aiokafka_lite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.record.compression import Compression
+from aiokafka_lite.record.header import BatchHeader, write_crc
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.client_session import Session
@@ -390,3 +392,36 @@ async def test_a_killed_broker_ends_abandoned_fetches(
     cluster.kill(0)
     assert not len(partition.watchers)
     assert not len(cluster.state.share.sessions[0])
+
+
+# Hostile clients
+
+
+def test_a_negative_size_is_an_error_of_each_partition(broker: SocketlessBroker, a: Member) -> None:
+    append(broker, 1)
+    answer = a.fetch(0, 1, max_bytes=-1, max_wait_ms=1000)
+    assert errors_in(answer) == dict.fromkeys((0, 1), SERVER_ERROR)
+    assert a.acquired() == [(0, 0, 1)]
+
+
+@pytest.mark.parametrize("acks", [(0, 2**63 - 1), (-(2**63), 2**63 - 1), (2**63 - 1, 2**63 - 1)])
+def test_ranges_beyond_the_log(broker: SocketlessBroker, a: Member, acks: tuple[int, int]) -> None:
+    append(broker, 3)
+    assert a.acquired(0) == [(0, 2, 1)]
+    assert errors_in(a.acknowledge({0: [(*acks, ACCEPT)]})) == {0: INVALID_REQUEST}
+    assert errors_in(a.acknowledge({0: [(0, 2, ACCEPT)]})) == {0: 0}
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+def test_a_batch_that_claims_more_records_than_it_can_contain(
+    broker: SocketlessBroker, a: Member, compression: Compression
+) -> None:
+    batch = bytearray(make_batch((NOW_MS, None, b"v"), compression=compression))
+    claimed = 30_000_000
+    header = BatchHeader.read(batch)._replace(last_offset_delta=claimed - 1, record_count=claimed)
+    header.write(batch)
+    write_crc(batch, 0, len(batch))
+    partition = broker.state.topics["orders"].partitions[0]
+    with pytest.raises(InvalidRecordError, match="cannot contain 30000000 records"):
+        partition.append(memoryview(batch), header, -1, NOW_MS)
+    assert a.acquired(0) == []
