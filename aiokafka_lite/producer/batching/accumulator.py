@@ -12,6 +12,9 @@ Non-obvious:
 - While a send waits for memory no batch lingers, because lingering batches hold the memory.
 - Another thread compresses a large batch before it is sealed. Until then its partition waits, to
   keep its order; other partitions do not.
+- What became ready is passed to a callback at once, not returned: a timer, a codec thread or the
+  end of a transaction has no caller that could pass it on, and a caller that dropped it would
+  strand batches. `tests/unit/producer/test_forgotten_dispatch.py` removes each call in turn.
 - Nothing here is O(partitions) except `adopt`, which runs when metadata changes.
 """
 

@@ -36,9 +36,11 @@ from hypothesis.stateful import (
 from aiokafka_lite.errors import (
     DeliveryTimeoutError,
     IllegalOperation,
+    InvalidProducerEpoch,
     KafkaError,
     NotEnoughReplicasError,
     NotLeaderForPartitionError,
+    OutOfOrderSequenceNumber,
     UnknownProducerId,
 )
 from aiokafka_lite.net import dial
@@ -58,6 +60,7 @@ ROUNDING = 0.05
 
 BROKERS = 2
 MOST_PARTITIONS = 3
+MOST_STEPS = 50_000  # of the event loop, in a walk; a few hundred are usual
 
 KINDS: dict[str, dict[str, Any]] = {
     "idempotent": {},
@@ -87,6 +90,8 @@ TROUBLES: dict[str, dict[str, Any]] = {
     "no metadata": {"api_key": ApiKey.METADATA, "drop": True},
     "no id": {"api_key": ApiKey.INIT_PRODUCER_ID, "drop": True},
     "numbers refused": {"api_key": ApiKey.PRODUCE, "error": UnknownProducerId},
+    "out of order": {"api_key": ApiKey.PRODUCE, "error": OutOfOrderSequenceNumber},
+    "old epoch": {"api_key": ApiKey.PRODUCE, "error": InvalidProducerEpoch},
     "partitions not added": {"api_key": ApiKey.ADD_PARTITIONS_TO_TXN, "drop": True},
 }
 PAUSES = st.sampled_from([0.0, 0.0, 0.001, 0.05, 0.4, 1.0, 2.0, 3.5, 7.0])  # seconds
@@ -152,8 +157,9 @@ class LoopClock(Clock):
 class Outages(RuleBasedStateMachine):
     """An application, its producer, and a cluster with outages."""
 
-    def __init__(self, room: dict[str, ModuleType]) -> None:
+    def __init__(self, room: dict[str, ModuleType], options: dict[str, Any]) -> None:
         super().__init__()
+        self.options = options
         self.loop = WatchedLoop()
         self.steps = 0
         self.make = room["producer"].AIOKafkaProducer
@@ -177,6 +183,9 @@ class Outages(RuleBasedStateMachine):
     def start(
         self, kind: str, linger_ms: int, batches: int, partitions: int, in_flight: int
     ) -> None:
+        kind = self.options.get("kind", kind)
+        partitions = self.options.get("partitions", partitions)
+        in_flight = self.options.get("in_flight", in_flight)
         version = {"version": "2.8"} if kind.endswith("first") else {}
 
         async def start() -> None:
@@ -249,6 +258,15 @@ class Outages(RuleBasedStateMachine):
     def send(self, partition: int | None, size: int, count: int, pause: float) -> None:
         for _ in range(count):
             self.promise_record(None if partition is None else partition % self.partitions, size)
+        self.run(asyncio.sleep(pause))
+
+    @rule(count=st.integers(3, 6), pause=PAUSES)
+    def fill_batches(self, count: int, pause: float) -> None:
+        """Send records of which no two fit into a batch."""
+        self.run(asyncio.sleep(0.005))  # the topic is known
+        for _ in range(count):
+            self.promise_record(None, 700)
+            self.run(asyncio.sleep(0))
         self.run(asyncio.sleep(pause))
 
     @rule(partition=st.integers(0, MOST_PARTITIONS - 1), pause=PAUSES)
@@ -328,6 +346,7 @@ class Outages(RuleBasedStateMachine):
     def note_stranded(self) -> None:
         self.steps += 1
         self.broken += stranded(self.producer._sender)
+        assert self.steps < MOST_STEPS, "the walk does not end"
 
     @invariant()
     def promises_are_kept(self) -> None:
@@ -412,7 +431,9 @@ def isolated(room: dict[str, ModuleType]) -> Iterator[None]:
         log.setLevel(level)
 
 
-def walk(room: dict[str, ModuleType], seed: int, examples: int, shrink: bool = True) -> None:
+def walk(
+    room: dict[str, ModuleType], seed: int, examples: int, *, shrink: bool = True, **options: Any
+) -> None:
     """Run the walks of one seed.
 
     Args:
@@ -420,13 +441,14 @@ def walk(room: dict[str, ModuleType], seed: int, examples: int, shrink: bool = T
         seed: Selects the walks.
         examples: Number of walks.
         shrink: Reduce a failing walk to a short one.
+        **options: Fixed arguments of `Outages.start`: kind, partitions, in_flight.
 
     Raises:
         AssertionError: A promise was not kept, or a batch is stranded.
     """
 
     def make() -> Outages:
-        return Outages(room)
+        return Outages(room, options)
 
     hypothesis.seed(seed)(make)
     run_state_machine_as_test(
