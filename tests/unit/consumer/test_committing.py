@@ -123,7 +123,9 @@ async def test_partitions_that_are_not_assigned(reader: AIOKafkaConsumer) -> Non
     assert await reader.committed(stranger) is None
 
 
-async def test_all_ways_to_say_an_offset(reader: AIOKafkaConsumer, cluster: FakeCluster) -> None:
+async def test_every_form_of_an_offset_is_accepted(
+    reader: AIOKafkaConsumer, cluster: FakeCluster
+) -> None:
     for number, told in enumerate((5, (6, "words"), OffsetAndMetadata(7, ""), [8, "words"])):
         await reader.commit({ORDERS: told})
         assert await reader.committed(ORDERS) == 5 + number
@@ -171,9 +173,7 @@ async def test_a_call_that_the_stop_ends(reader: AIOKafkaConsumer, cluster: Fake
             await call
 
 
-async def test_seeking_to_what_was_committed(
-    reader: AIOKafkaConsumer, cluster: FakeCluster
-) -> None:
+async def test_seek_to_committed(reader: AIOKafkaConsumer, cluster: FakeCluster) -> None:
     assert await reader.seek_to_committed() == {ORDERS: None, OTHER: None}
     await reader.getmany(timeout_ms=2000, max_records=20)
     await reader.commit({ORDERS: 5, OTHER: 0})
@@ -238,7 +238,7 @@ def _settled(consumer: AIOKafkaConsumer) -> bool:
 
 
 @pytest.mark.parametrize("state", PROTOCOLS)
-async def test_a_fenced_member_is_told(state: str, make: Make, cluster: FakeCluster) -> None:
+async def test_a_fenced_member_raises(state: str, make: Make, cluster: FakeCluster) -> None:
     consumer = make(state, group_instance_id="i")
     await consumer.start()
     cluster.control(ApiKey.OFFSET_COMMIT, error=FencedInstanceIdError)
@@ -253,7 +253,9 @@ READING = reactions(
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_a_committed_offset_is_not_told(state: str, make: Make, cluster: FakeCluster) -> None:
+async def test_every_error_code_of_an_offset_fetch(
+    state: str, make: Make, cluster: FakeCluster
+) -> None:
     consumer = make(state)
     await consumer.start()
     await consumer.commit({ORDERS: 5})
@@ -295,7 +297,7 @@ async def test_a_commit_while_the_others_join_succeeds(make: Make, cluster: Fake
     assert cluster.committed("g") == {ORDERS: 5}
 
 
-async def test_a_commit_between_join_and_sync_is_told_of_the_rebalance(
+async def test_a_commit_between_join_and_sync_raises_a_rebalance_error(
     make: Make, cluster: FakeCluster
 ) -> None:
     consumer = make("cooperative")
@@ -423,7 +425,7 @@ class Committing(ConsumerRebalanceListener):
 
 @pytest.mark.parametrize("explicit", [True, False])
 @pytest.mark.parametrize("state", PROTOCOLS)
-async def test_a_listener_commits_what_is_given_up(
+async def test_a_listener_commits_revoked_partitions(
     state: str, explicit: bool, make: Make, cluster: FakeCluster
 ) -> None:
     consumer = make(state)
@@ -466,7 +468,7 @@ async def test_a_deleted_topic_holds_up_no_stop(
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_who_crashes_repeats_what_was_not_committed(
+async def test_a_crashed_member_repeats_uncommitted_records(
     state: str, make: Make, cluster: FakeCluster
 ) -> None:
     first = make(state)

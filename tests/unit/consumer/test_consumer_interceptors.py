@@ -59,7 +59,9 @@ class Broken(ConsumerInterceptor):
         raise RuntimeError("close")
 
 
-async def test_they_see_what_was_deserialized(cluster: FakeCluster, make: MakeConsumer) -> None:
+async def test_interceptors_receive_deserialized_records(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
     append(cluster, [b"1", b"2", b"3"])
     spy = Spy()
     async with make("orders", value_deserializer=int, interceptors=[spy]) as consumer:

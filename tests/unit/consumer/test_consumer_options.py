@@ -173,7 +173,7 @@ def test_defaults_of_a_group() -> None:
     assert modern.membership.effective_rebalance_timeout == 300.0  # as in Java
 
 
-async def test_kafkas_own_arguments_reach_what_they_are_about() -> None:
+async def test_kafka_options_reach_their_components() -> None:
     consumer = await make(
         group_id="g",
         default_api_timeout_ms=7000,

@@ -80,7 +80,7 @@ async def test_what_the_application_assigns_is_read_though_the_group_loses_it(
     assert await take(consumer, 10) == numbered(10)
 
 
-async def test_who_unsubscribes_while_partitions_go_is_told_of_all(
+async def test_unsubscribe_during_a_revocation_reports_all_partitions(
     make: Make, cluster: FakeCluster
 ) -> None:
     diary = Diary()
@@ -101,7 +101,7 @@ async def test_who_unsubscribes_while_partitions_go_is_told_of_all(
     await until(lambda: revoked() == sorted(orders(0, 1, 2, 3)))
 
 
-async def test_a_commit_of_what_another_has_now_is_not_repeated(
+async def test_a_commit_of_reassigned_partitions_is_not_retried(
     make: Make, cluster: FakeCluster
 ) -> None:
     one, other = (make("orders", enable_auto_commit=False) for _ in range(2))
@@ -144,7 +144,7 @@ async def test_a_subscription_that_changes_during_the_start(cluster: FakeCluster
         await consumer.stop()
 
 
-async def test_a_topic_that_is_wanted_no_more_lets_no_read_fail(
+async def test_errors_of_an_unsubscribed_topic_fail_no_read(
     make: Make, cluster: FakeCluster
 ) -> None:
     consumer = make(metadata_max_age_ms=300_000)
@@ -157,7 +157,7 @@ async def test_a_topic_that_is_wanted_no_more_lets_no_read_fail(
     assert await take(consumer, 10) == numbered(10)
 
 
-async def test_who_is_fenced_reads_what_it_assigns_itself(
+async def test_a_fenced_member_can_assign_partitions_manually(
     make: Make, cluster: FakeCluster, protocol: str
 ) -> None:
     consumer = make("orders", group_instance_id="i")
@@ -170,7 +170,9 @@ async def test_who_is_fenced_reads_what_it_assigns_itself(
     assert await take(consumer, 10) == numbered(10)
 
 
-async def test_an_assignor_that_cannot_tell_of_its_member(cluster: FakeCluster) -> None:
+async def test_an_assignor_that_fails_to_describe_its_member_is_reported(
+    cluster: FakeCluster,
+) -> None:
     class Mute(RoundRobinPartitionAssignor):
         name = "mute"
 
@@ -213,9 +215,7 @@ async def test_a_start_given_up_and_stopped_while_a_listener_does_not_heed_it(ma
         await starting
 
 
-async def test_a_mistake_of_ours_ends_the_start(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_bug_ends_start(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def mistaken(now: float) -> None:
         raise LookupError("ours")
 
@@ -252,7 +252,7 @@ async def test_who_waits_for_records_since_before_it_was_a_member_stays_one(
     assert core.group.driver.membership.counters.lost == 0
 
 
-async def test_a_topic_that_is_not_told_for_a_moment_leaves_no_pattern(
+async def test_a_topic_briefly_missing_from_metadata_stays_in_a_pattern(
     make: Make, cluster: FakeCluster
 ) -> None:
     def without_orders(response: Any) -> None:
@@ -271,7 +271,7 @@ async def test_a_topic_that_is_not_told_for_a_moment_leaves_no_pattern(
 
 
 @pytest.mark.parametrize("topics", [["orders"], ["orders", "other"]])
-async def test_a_subscription_tries_again_what_had_failed_unseen(
+async def test_subscribe_retries_after_an_unreported_failure(
     topics: list[str], make: Make, cluster: FakeCluster, protocol: str
 ) -> None:
     cluster.control(JOIN[protocol], error=GroupAuthorizationFailedError)
@@ -285,7 +285,7 @@ async def test_a_subscription_tries_again_what_had_failed_unseen(
     assert await take(consumer, 1)
 
 
-async def test_a_listener_that_stops_what_is_being_stopped(make: Make) -> None:
+async def test_a_listener_may_call_stop_during_stop(make: Make) -> None:
     through: list[bool] = []
 
     class Stopping(ConsumerRebalanceListener):
@@ -304,7 +304,7 @@ async def test_a_listener_that_stops_what_is_being_stopped(make: Make) -> None:
     assert through == [True]
 
 
-async def test_a_listener_asks_where_it_stands_in_what_was_given_up(make: Make) -> None:
+async def test_a_listener_reads_the_positions_of_revoked_partitions(make: Make) -> None:
     """As one does that keeps the offsets elsewhere."""
     kept: dict[TopicPartition, int] = {}
 
@@ -327,7 +327,7 @@ async def test_a_listener_asks_where_it_stands_in_what_was_given_up(make: Make) 
 
 
 @pytest.mark.parametrize("after", [0.0, 0.001, 0.003, 0.01, 0.03])
-async def test_a_start_that_is_stopped_says_so(after: float, make: Make) -> None:
+async def test_a_start_interrupted_by_stop_raises(after: float, make: Make) -> None:
     consumer = make("orders")
     starting = asyncio.create_task(consumer.start())
     await asyncio.sleep(after)
@@ -339,7 +339,7 @@ async def test_a_start_that_is_stopped_says_so(after: float, make: Make) -> None
 
 
 @pytest.mark.parametrize("word", ["assigned", "revoked", "lost"])
-async def test_a_listener_that_stops_goes_on_after_that(
+async def test_a_listener_continues_after_it_called_stop(
     word: str, make: Make, cluster: FakeCluster, protocol: str
 ) -> None:
     through: list[str] = []

@@ -56,7 +56,7 @@ def member(make: MakeConsumer, group: Group, **options: object) -> AIOKafkaConsu
     return consumer
 
 
-async def test_a_partition_goes_on_where_the_group_stopped(
+async def test_a_partition_resumes_at_the_committed_offset(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(9))
@@ -85,7 +85,7 @@ async def test_a_reset_does_not_go_back_to_the_commit(
     assert len(group.asked) == 1
 
 
-async def test_who_comes_back_is_asked_about_again(
+async def test_a_partition_assigned_again_fetches_its_committed_offset_again(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(9))
@@ -185,7 +185,7 @@ async def test_without_a_commit_and_a_policy_every_read_raises(
     assert (await consumer.getone(P1)).offset == 2
 
 
-async def test_nothing_is_asked_about_partitions_that_are_gone(
+async def test_revoked_partitions_need_no_committed_offset(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     group = Group({P0: Commit(4)})

@@ -56,7 +56,9 @@ async def take(consumer: AIOKafkaConsumer, count: int) -> list[tuple[int, int]]:
 # --- what is written
 
 
-async def test_a_fetch_names_what_changed(cluster: FakeCluster, make: MakeConsumer) -> None:
+async def test_a_fetch_contains_only_changed_partitions(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
     async with make("orders", fetch_max_wait_ms=10_000) as consumer:
         await until(lambda: len(requests(cluster)) == 1)
         (first,) = requests(cluster)
@@ -113,7 +115,7 @@ async def test_the_session_stays_when_the_assignment_changes(
         assert sessions(cluster).keys() == begun.keys()
 
 
-async def test_what_comes_back_at_once_still_knows_its_end(
+async def test_a_partition_restored_at_once_keeps_its_end_offset(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     """The broker never forgot it, and tells nothing that it told before."""
@@ -401,7 +403,7 @@ async def test_the_session_ends_with_the_consumer(cluster: FakeCluster, make: Ma
     assert requests(cluster)[-1].session_epoch == FINAL_EPOCH
 
 
-async def test_a_broker_that_nothing_is_fetched_from_is_told() -> None:
+async def test_a_session_without_partitions_is_closed_at_its_broker() -> None:
     async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
         node = cluster.partition("orders", 0).leader
         async with AIOKafkaConsumer(

@@ -128,7 +128,7 @@ async def test_a_pause_ends_whatever_the_clock_says(
         assert await take(consumer, 10) == list(range(10))
 
 
-async def test_polling_without_waiting_gets_past_what_paused_partitions_hold(
+async def test_polling_without_a_timeout_skips_buffered_paused_partitions(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     big = [b"x" * 1000] * 300

@@ -39,7 +39,7 @@ def member(cluster: FakeCluster, protocol: str, *topics: str, **more: Any) -> AI
 
 @pytest.mark.parametrize("protocol", list(PROTOCOLS))
 @pytest.mark.parametrize("by", ["getone", "getmany"])
-async def test_a_topic_that_was_given_up_is_told_no_more(
+async def test_an_unsubscribed_topic_is_not_reported_again(
     cluster: FakeCluster, protocol: str, by: str
 ) -> None:
     """Its records are buffered, and the rebalance that takes it has not begun."""
@@ -82,7 +82,9 @@ async def test_a_pause_outlasts_a_change_of_mind(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-async def test_a_new_listener_hears_what_is_there(cluster: FakeCluster, protocol: str) -> None:
+async def test_a_new_listener_receives_the_current_assignment(
+    cluster: FakeCluster, protocol: str
+) -> None:
     """Whoever starts with topics, and adds a listener then, would wait for it for ever."""
     diary = Diary()
     async with member(cluster, protocol, "orders") as consumer:
@@ -103,7 +105,9 @@ async def test_a_new_listener_hears_at_the_next_change_where_the_broker_assigns(
         await until(lambda: ("assigned", orders(0, 1) | {OTHER}) in diary.told)
 
 
-async def test_a_listener_that_comes_back_hears_what_came_without_it(cluster: FakeCluster) -> None:
+async def test_a_listener_set_again_receives_partitions_assigned_meanwhile(
+    cluster: FakeCluster,
+) -> None:
     diary = Diary()
     consumer = member(cluster, "eager")
     consumer.subscribe(["orders"], listener=diary)
@@ -140,7 +144,7 @@ class Slow(ConsumerRebalanceListener):
 
 
 @pytest.mark.parametrize("protocol", list(PROTOCOLS))
-async def test_a_change_of_mind_tells_nothing_of_what_is_being_taken(
+async def test_a_changed_subscription_does_not_report_partitions_being_revoked(
     cluster: FakeCluster, protocol: str
 ) -> None:
     """It was committed already: whoever gets it next would read it again."""
@@ -197,7 +201,7 @@ async def test_the_same_once_more_changes_nothing(cluster: FakeCluster, protocol
             assert now == joins
 
 
-async def test_an_unassigned_partition_is_told_before_a_missing_group(
+async def test_an_unassigned_partition_raises_before_a_missing_group(
     cluster: FakeCluster,
 ) -> None:
     async with member(cluster, "eager", group_id=None) as consumer:

@@ -26,7 +26,7 @@ def refuse(value: bytes | None) -> bytes | None:
     return value
 
 
-async def test_the_place_is_told_and_seek_skips_it(
+async def test_the_error_has_the_offset_and_seek_skips_it(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, [b"1", b"{", b"3"])
@@ -46,7 +46,7 @@ async def test_the_place_is_told_and_seek_skips_it(
         assert (await consumer.getone()).value == 3
 
 
-async def test_a_key_is_told_as_it_was_read(cluster: FakeCluster, make: MakeConsumer) -> None:
+async def test_the_error_has_the_raw_key(cluster: FakeCluster, make: MakeConsumer) -> None:
     append(cluster, [b"fine"])
 
     def never(key: bytes | None) -> str:

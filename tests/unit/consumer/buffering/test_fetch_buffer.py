@@ -115,7 +115,7 @@ def test_a_partition_may_be_fetched_when_it_is_decoded_not_when_it_is_handed_out
     assert (bench[0].position, bench[0].fetch_offset) == (8, 10)
 
 
-def test_a_response_that_comes_early_waits_behind_the_others() -> None:
+def test_an_early_response_waits_behind_the_others() -> None:
     bench = Bench()
     bench.arrive((0, batch(numbered(2))), (1, batch(numbered(2))))
     first = bench.buffer.next_chunk(4)
@@ -181,7 +181,7 @@ def test_those_asked_for_take_turns() -> None:
     assert second is bench[1].fetched.chunk
 
 
-def test_an_error_that_stays_lets_the_others_asked_for_have_their_turn() -> None:
+def test_a_lasting_error_does_not_starve_the_other_requested_partitions() -> None:
     bench = Bench()
     bench.buffer.fail(bench[0], KafkaError("stays"), stays=True)
     bench.arrive((1, batch(numbered(2))))
@@ -303,7 +303,7 @@ def test_lists_come_before_the_error_behind_them() -> None:
     assert bench.lists() == {1: [0]}
 
 
-def test_an_error_that_stays_lets_the_others_have_their_turn() -> None:
+def test_a_lasting_error_does_not_starve_other_partitions() -> None:
     bench = Bench()
     bench.buffer.fail(bench[0], KafkaError("no"), stays=True)
     bench.arrive((1, batch(numbered(1))))
@@ -608,7 +608,7 @@ def test_who_waits_for_certain_partitions_gets_one_of_them_read() -> None:
     assert begun(bench) == [0, 1, 2]
 
 
-def test_who_waits_already_gets_what_comes() -> None:
+def test_a_waiting_read_gets_the_next_records() -> None:
     bench = heavy_bench(0, 1)
     bench.awaited = [[bench[2].tp]]
     bench.arrive((2, batch(numbered(1))), heavy=True)
@@ -628,7 +628,7 @@ def test_what_waits_and_is_paused_is_given_up_for_memory() -> None:
 
 
 @pytest.mark.parametrize("act", ["forget", "clear"])
-def test_who_is_gone_leaves_the_place_to_the_next(act: str) -> None:
+def test_a_cancelled_read_leaves_its_turn_to_the_next(act: str) -> None:
     bench = heavy_bench(0, 1, 2)
     if act == "forget":
         bench.buffer.forget(bench[0])

@@ -31,7 +31,7 @@ async def test_all_are_woken() -> None:
     assert not waiters
 
 
-async def test_who_wants_what() -> None:
+async def test_awaited_partitions_are_those_of_current_waiters() -> None:
     waiters = Waiters(lambda: None)
     waiting = asyncio.ensure_future(waiters.wait([P0], None))
     await asyncio.sleep(0)
@@ -70,7 +70,7 @@ def in_a_pass(call: Callable[[], T]) -> asyncio.Future[T]:
     return done
 
 
-async def test_who_is_woken_now_has_gone_on_when_that_returns() -> None:
+async def test_wake_now_returns_after_the_waiter_has_run() -> None:
     waiters = Waiters(lambda: None)
     events: list[str] = []
 
@@ -94,7 +94,7 @@ async def test_who_is_woken_now_has_gone_on_when_that_returns() -> None:
     assert not waiters
 
 
-async def test_waking_now_who_was_woken_or_cancelled_or_came_too_late() -> None:
+async def test_wake_now_ignores_woken_cancelled_and_late_waiters() -> None:
     waiters = Waiters(lambda: None)
     woken, cancelled, late = (
         asyncio.ensure_future(waiters.wait([], at))
@@ -122,7 +122,7 @@ async def test_who_is_woken_before_it_sleeps_does_not_sleep() -> None:
             assert await waiters.wait([], None)
 
 
-async def test_the_word_of_who_cancels_is_kept() -> None:
+async def test_the_cancel_message_is_preserved() -> None:
     waiters = Waiters(lambda: None)
     waiting = asyncio.ensure_future(waiters.wait([], None))
     await asyncio.sleep(0)

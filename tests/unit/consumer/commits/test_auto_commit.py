@@ -265,7 +265,7 @@ async def test_what_has_not_moved_is_not_committed_again(
     assert rig.commits._everything_at > asyncio.get_running_loop().time() + room.AGAIN_AFTER - 5
 
 
-async def test_a_partition_that_came_back_is_committed_again(rig: Rig) -> None:
+async def test_a_partition_assigned_again_is_committed_again(rig: Rig) -> None:
     rig.give(A, 5)
     rig.commits.on_read(waiting=True)
     await committed(rig, 1)
@@ -287,7 +287,7 @@ async def test_a_word_of_the_application_counts_as_committed(rig: Rig) -> None:
     assert rig.store.offsets[1:] == [{A: 2}, {A: 5}]
 
 
-async def test_the_clock_goes_on_after_a_failure(
+async def test_auto_commit_continues_after_a_failure(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig.store.answers = [OffsetMetadataTooLargeError("no")]
@@ -320,7 +320,7 @@ async def test_who_is_out_of_the_group_does_not_commit_by_the_clock(rig: Rig) ->
     await committed(rig, 1)
 
 
-async def test_a_timer_that_comes_after_the_end_does_nothing(rig: Rig) -> None:
+async def test_a_timer_after_close_does_nothing(rig: Rig) -> None:
     rig.give(A, 5)
     rig.commits.on_read(waiting=True)
     await rig.tasks.close(rig.soon)
@@ -332,7 +332,7 @@ async def test_a_timer_that_comes_after_the_end_does_nothing(rig: Rig) -> None:
 # --- at the end
 
 
-async def test_what_goes_is_committed_with_what_is_worked_on(rig: Rig) -> None:
+async def test_a_revocation_commits_records_in_progress_too(rig: Rig) -> None:
     rig.give(A, 5)
     rig.give(B, 7)
     await rig.commits.before_revoke([A], rig.soon)
@@ -385,7 +385,7 @@ async def test_the_clocks_commit_that_was_not_begun_is_overtaken_too(rig: Rig) -
     await committed(rig, 2)
 
 
-async def test_the_end_waits_for_what_was_let_go(rig: Rig) -> None:
+async def test_close_waits_for_commits_of_revoked_partitions(rig: Rig) -> None:
     gate = asyncio.Event()
     rig.store.answers = [gate]
     rig.give(A, 5)
@@ -399,7 +399,7 @@ async def test_the_end_waits_for_what_was_let_go(rig: Rig) -> None:
     assert rig.commits.counters.commits == 1
 
 
-async def test_committed_waits_for_what_was_let_go(rig: Rig) -> None:
+async def test_committed_waits_for_commits_of_revoked_partitions(rig: Rig) -> None:
     """Else a partition that is assigned again begins where an older commit left it, past a batch
     that a block was at work on."""
     gate = asyncio.Event()
@@ -426,7 +426,7 @@ async def test_committed_waits_no_longer_than_its_deadline(rig: Rig) -> None:
     assert len(rig.store.reads) == 1
 
 
-async def test_the_end_comes_in_time(rig: Rig) -> None:
+async def test_close_ends_by_its_deadline(rig: Rig) -> None:
     rig.store.answers = [asyncio.Event()]
     rig.give(A, 5)
     rig.commits.let_go([A])
@@ -463,7 +463,7 @@ async def test_no_commit_overtakes_that_of_the_clock(rig: Rig) -> None:
     assert rig.store.offsets == [{A: 5}, {A: 6}]
 
 
-async def test_a_cancelled_commit_lets_the_next_go(rig: Rig) -> None:
+async def test_a_cancelled_commit_does_not_block_the_next(rig: Rig) -> None:
     rig.store.answers = [asyncio.Event()]
     first = asyncio.ensure_future(rig.commits.commit({A: OffsetAndMetadata(1, "")}, rig.soon))
     await until(lambda: bool(rig.store.commits))
@@ -472,7 +472,7 @@ async def test_a_cancelled_commit_lets_the_next_go(rig: Rig) -> None:
     assert rig.store.offsets == [{A: 1}, {A: 2}]
 
 
-async def test_what_was_committed_is_told_and_counted(rig: Rig) -> None:
+async def test_commits_are_reported_and_counted(rig: Rig) -> None:
     told: list[dict[TopicPartition, OffsetAndMetadata]] = []
     rig.commits.on_committed = lambda offsets: told.append(dict(offsets))
     rig.give(A, 5)
@@ -487,7 +487,7 @@ async def test_what_was_committed_is_told_and_counted(rig: Rig) -> None:
     assert counters.last > 0
 
 
-async def test_a_commit_tells_the_leader_epoch_of_the_last_record(rig: Rig) -> None:
+async def test_a_commit_contains_the_leader_epoch_of_the_last_record(rig: Rig) -> None:
     rig.positions.state(A).seek(5, 3)
     rig.give(B, 1)
     given = rig.commits.given()
@@ -617,7 +617,7 @@ async def test_a_stale_epoch_that_does_not_rise_fails_at_the_deadline(rig: Rig) 
     assert isinstance(raised.value.__cause__, StaleMemberEpochError)
 
 
-async def test_a_fenced_static_member_is_told_so(rig: Rig) -> None:
+async def test_a_fenced_static_member_raises(rig: Rig) -> None:
     rig.store.answers = [FencedInstanceIdError("t-0")]
     with pytest.raises(FencedInstanceIdError):
         await rig.commits.commit({A: OffsetAndMetadata(1, "")}, rig.soon)
@@ -636,7 +636,7 @@ async def test_who_is_no_member_asks_nothing(joining: bool, rig: Rig) -> None:
     assert not rig.commits.member
 
 
-async def test_partitions_assigned_by_hand_are_committed_by_nobody(rig: Rig) -> None:
+async def test_manually_assigned_partitions_are_committed_without_a_member_id(rig: Rig) -> None:
     rig.membership.identity = None
     rig.shared = False
     rig.give(A, 5)
@@ -654,7 +654,7 @@ async def test_who_leaves_commits_as_the_member_that_it_still_is(rig: Rig) -> No
     assert rig.store.identities == [ME]
 
 
-async def test_who_has_left_meanwhile_commits_as_nobody(rig: Rig) -> None:
+async def test_a_member_that_left_commits_without_a_member_id(rig: Rig) -> None:
     """What was assigned by hand after unsubscribing was committed just before the farewell."""
     rig.shared = False
     rig.membership.becomes = lambda: None
@@ -667,12 +667,12 @@ async def test_who_has_left_meanwhile_commits_as_nobody(rig: Rig) -> None:
 # --- reading
 
 
-async def test_members_of_the_classic_protocol_read_as_nobody(rig: Rig) -> None:
+async def test_classic_members_fetch_offsets_without_a_member_id(rig: Rig) -> None:
     assert await rig.commits.committed([A], rig.soon) == {A: (7, None, "")}
     assert rig.store.reads == [None]
 
 
-async def test_a_modern_member_reads_as_who_it_is() -> None:
+async def test_a_consumer_protocol_member_fetches_offsets_with_its_identity() -> None:
     rig = Rig(modern=True)
     rig.store.answers = [StaleMemberEpochError("g"), UnknownMemberIdError("g")]
     answers: list[CommitIdentity | None] = [ME_LATER, None]
@@ -682,14 +682,14 @@ async def test_a_modern_member_reads_as_who_it_is() -> None:
     assert rig.membership.told == [(StaleMemberEpochError, ME), (UnknownMemberIdError, ME_LATER)]
 
 
-async def test_a_modern_member_whose_epoch_does_not_rise_is_told_at_the_deadline() -> None:
+async def test_a_stale_member_epoch_is_retried_until_the_deadline() -> None:
     rig = Rig(modern=True)
     rig.store.answers = [StaleMemberEpochError("g")]
     with pytest.raises(StaleMemberEpochError):
         await rig.commits.committed([A], asyncio.get_running_loop().time() + 0.02)
 
 
-async def test_an_error_of_the_group_for_nobody_is_told(rig: Rig) -> None:
+async def test_a_group_error_without_a_membership_is_raised(rig: Rig) -> None:
     rig.store.answers = [UnknownMemberIdError("g")]
     with pytest.raises(UnknownMemberIdError):
         await rig.commits.committed([A], rig.soon)

@@ -110,7 +110,7 @@ def forgotten(request: FetchRequest) -> list[tuple[str | UUID, int]]:
 
 
 @pytest.mark.parametrize("version", range(FetchRequest.max_version + 1))
-def test_every_version_says_the_same(version: int) -> None:
+def test_every_version_encodes_the_same_session(version: int) -> None:
     wanted = states(("b", 1), ("a", 0), ("b", 0))
     asking = Asking(version, *wanted)
     request = asking.ask()
@@ -235,7 +235,7 @@ def test_what_is_not_wanted_any_more_needs_no_id() -> None:
     assert asking.it.version == 17
 
 
-def test_what_came_back_before_it_was_forgotten_knows_what_was_told() -> None:
+def test_a_partition_restored_before_it_was_forgotten_keeps_its_sent_state() -> None:
     (old,) = states(("a", 0))
     asking = Asking(17, old)
     asking.begin()
@@ -296,7 +296,9 @@ def test_an_answer_that_cannot_be(data: list[PartitionData]) -> None:
         (100, NodeNotReadyError, 9),
     ],
 )
-def test_a_refused_request_begins_anew(code: int, kind: type[KafkaError], named: int) -> None:
+def test_a_refused_request_restarts_the_session(
+    code: int, kind: type[KafkaError], named: int
+) -> None:
     asking = Asking(17, *states(("a", 0), ("a", 1)))
     asking.begin()
     asking.ask()
@@ -306,7 +308,7 @@ def test_a_refused_request_begins_anew(code: int, kind: type[KafkaError], named:
     assert (again.session_id, again.session_epoch, len(added(again))) == (named, 0, 2)
 
 
-def test_a_lost_answer_begins_anew() -> None:
+def test_a_lost_response_restarts_the_session() -> None:
     asking = Asking(17, *states(("a", 0)))
     asking.begin()
     asking.ask()
@@ -347,7 +349,7 @@ def test_a_full_fetch_that_is_not_answered_in_full_is_believed_as_far_as_it_goes
     assert (again.session_id, again.session_epoch, len(added(again))) == (9, 0, 2)
 
 
-def test_after_the_last_epoch_comes_the_first() -> None:
+def test_the_session_epoch_wraps_around() -> None:
     asking = Asking(17, *states(("a", 0)))
     asking.begin()
     asking.it.epoch = 2**31 - 1

@@ -71,7 +71,7 @@ async def test_what_is_buffered_is_not_fetched_and_the_rest_is(
         assert fetches(cluster)[-1][1].max_wait_ms == 50
 
 
-async def test_an_idle_application_costs_no_more_than_its_long_polls(
+async def test_an_idle_application_sends_only_long_polls(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     async with make("orders", fetch_max_wait_ms=10_000):
@@ -211,7 +211,7 @@ async def test_a_passing_error_is_retried_with_new_metadata(
 
 
 @pytest.mark.parametrize("code", TOLD)
-async def test_a_lasting_error_is_told_and_reading_goes_on_after_it(
+async def test_a_lasting_error_is_raised_and_reading_continues(
     cluster: FakeCluster, make: MakeConsumer, code: int
 ) -> None:
     append(cluster, numbered(3))
@@ -248,7 +248,7 @@ async def test_an_answer_that_cannot_be_read(cluster: FakeCluster, make: MakeCon
             assert (await consumer.getone()).value == b"v0"
 
 
-async def test_a_corrupt_batch_is_told_with_its_place_and_may_be_skipped(
+async def test_a_corrupt_batch_raises_its_offset_and_can_be_skipped(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(2))
@@ -292,7 +292,7 @@ async def test_without_crc_check(cluster: FakeCluster, make: MakeConsumer) -> No
         assert [r.value for r in await take(consumer, 1)] == numbered(1)
 
 
-async def test_read_committed_hides_what_was_aborted(
+async def test_read_committed_hides_aborted_records(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     async with make("orders", isolation_level="read_committed") as consumer:
@@ -337,7 +337,7 @@ async def test_a_moved_leader_is_followed() -> None:
                     cluster.move_leader("orders", partition, (round_ + partition) % 2)
 
 
-async def test_a_killed_broker_that_comes_back() -> None:
+async def test_fetching_continues_after_a_broker_restart() -> None:
     async with FakeCluster(brokers=2, topics={"orders": 2}) as cluster:
         consumer = AIOKafkaConsumer(
             "orders",
@@ -479,7 +479,7 @@ async def test_metadata_is_asked_for_when_an_epoch_stays_unknown(
         assert refreshes == 2
 
 
-async def test_a_leader_told_in_passing_is_believed() -> None:
+async def test_a_leader_in_a_fetch_response_is_used() -> None:
     async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
         partition = cluster.partition("orders", 0)
         other = 1 - partition.leader
@@ -507,7 +507,7 @@ async def test_a_leader_told_in_passing_is_believed() -> None:
             assert [r.value for r in await take(consumer, 1)] == numbered(1, 1)
 
 
-async def test_who_waits_for_a_thread_waits_for_no_more_memory(
+async def test_a_partition_that_waits_for_a_thread_does_not_wait_for_memory(
     make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "HEAVY_BATCH", 1000)

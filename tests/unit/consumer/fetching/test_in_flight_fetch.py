@@ -117,7 +117,7 @@ async def test_few_records_come_before_the_next_fetch_leaves_and_many_after(
     assert events == order
 
 
-async def test_a_mistake_in_taking_an_answer_is_told(
+async def test_a_bug_in_response_processing_is_reported(
     cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(*args: object) -> bool:

@@ -56,7 +56,7 @@ def test_it_agrees(answer: FetchResponse, version: int) -> None:
 
 
 @given(answers, versions, st.data())
-def test_it_agrees_on_what_is_wrong(
+def test_both_codecs_reject_the_same_responses(
     answer: FetchResponse, version: int, data: st.DataObject
 ) -> None:
     frame = bytearray(frame_of(answer, version))

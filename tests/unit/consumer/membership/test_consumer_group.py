@@ -68,7 +68,7 @@ async def test_the_start_returns_with_all_that_is_assigned(
     assert consumer.group_metadata().member_id in cluster.group("g").members
 
 
-async def test_the_end_commits_what_was_handed_out_and_leaves(
+async def test_stop_commits_returned_records_and_leaves_the_group(
     make: Make, cluster: FakeCluster
 ) -> None:
     append(cluster, numbered(10), 1)
@@ -138,7 +138,7 @@ async def test_more_members_than_partitions(make: Make, monkeypatch: pytest.Monk
 # --- listeners
 
 
-async def test_a_listener_is_told(make: Make, protocol: str) -> None:
+async def test_a_listener_is_called(make: Make, protocol: str) -> None:
     diary, other = Diary(), Diary()
     first, second = make(), make()
     first.subscribe(["orders"], listener=diary)
@@ -303,7 +303,7 @@ async def test_a_task_that_a_listener_starts_may_read(make: Make, cluster: FakeC
     assert await reading[0] == numbered(5)
 
 
-async def test_lost_partitions_are_told_as_lost(
+async def test_lost_partitions_are_reported_as_lost(
     make: Make, cluster: FakeCluster, protocol: str
 ) -> None:
     diary = Diary()
@@ -707,7 +707,7 @@ async def test_brokers_without_such_groups(version: str, group_protocol: str, wo
         await consumer.stop()
 
 
-async def test_a_static_member_comes_back_to_what_it_had(
+async def test_a_static_member_returns_to_its_assignment(
     make: Make, cluster: FakeCluster, protocol: str
 ) -> None:
     first = make("orders", group_instance_id="i")
@@ -753,7 +753,7 @@ async def test_stop_ends_reads(make: Make) -> None:
         await consumer.getmany(timeout_ms=0)
 
 
-async def test_a_listener_commits_while_the_consumer_stops_but_wants_nothing_new(
+async def test_a_listener_may_commit_but_not_subscribe_during_stop(
     make: Make, cluster: FakeCluster
 ) -> None:
     tp = TopicPartition("orders", 1)

@@ -55,7 +55,7 @@ def nothing(version: int) -> Metadata:
         pytest.param(lambda version: told(version, 2, topic_id=None), id="no ids"),
     ],
 )
-def test_what_is_not_told_stays_for_a_while(without: object) -> None:
+def test_partitions_missing_from_metadata_are_kept_for_a_while(without: object) -> None:
     assert callable(without)
     it = Presence(10)
     assert it.kept(told(1, 3), MINE, 0) == set()
@@ -82,7 +82,7 @@ def test_a_topic_made_again_with_fewer_partitions() -> None:
 
 
 @pytest.mark.parametrize("error", [TopicAuthorizationFailedError, KafkaStorageError])
-def test_other_errors_say_nothing_about_it(error: type[BrokerResponseError]) -> None:
+def test_other_metadata_errors_do_not_imply_deletion(error: type[BrokerResponseError]) -> None:
     it = Presence(10)
     for version in range(1, 5):
         assert it.kept(told(version, error=error), MINE, version * 100.0) == set(MINE)
@@ -95,7 +95,7 @@ def test_what_is_not_read_is_forgotten() -> None:
     assert it.kept(told(3, 2), MINE, 11) == {P2}
 
 
-def test_a_pattern_keeps_a_topic_that_is_not_told() -> None:
+def test_a_pattern_keeps_a_topic_missing_from_metadata() -> None:
     it = Subscription(exclude_internal=True)
     it.subscribe((), "or", None)
     assert it.on_metadata(told(1, 3), [], 0) == MINE

@@ -44,7 +44,7 @@ async def test_a_quick_one_is_not_hurried() -> None:
     assert told == [SET, SET]
 
 
-async def test_being_cancelled_is_no_mistake_of_the_listener() -> None:
+async def test_a_cancelled_listener_is_not_reported_as_failed() -> None:
     calls = ListenerCalls("g", asyncio.get_running_loop())
     calling = asyncio.create_task(calls.call(hang, SET))
     await asyncio.sleep(0)

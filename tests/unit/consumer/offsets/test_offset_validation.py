@@ -92,7 +92,7 @@ async def test_without_a_policy_reads_raise_until_the_application_seeks(
     assert await read(consumer, then) == numbers(5, 5 + then, "n")
 
 
-async def test_where_a_log_was_cut_says_nothing_of_the_one_made_again(
+async def test_a_truncation_offset_does_not_apply_to_a_recreated_topic(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(10))
@@ -411,7 +411,7 @@ async def test_what_an_answer_means(
 
 
 @pytest.mark.parametrize("act", ["seek", "assign again", "stop", "move again"])
-async def test_an_answer_that_comes_too_late(
+async def test_a_late_response_is_ignored(
     patient: FakeCluster, make: MakeConsumer, act: str
 ) -> None:
     cluster = patient
@@ -533,7 +533,7 @@ async def test_a_broker_that_lags_behind_resets_no_position(
         assert await read(consumer, 2) == numbers(9, 11)
 
 
-async def test_a_topic_is_not_taken_for_another_while_its_leader_cannot_be_asked(
+async def test_an_unreachable_leader_does_not_imply_a_recreated_topic(
     make: MakeConsumer,
 ) -> None:
     async with FakeCluster(brokers=2, topics={"orders": 2}) as cluster:
@@ -560,7 +560,7 @@ async def test_a_topic_is_not_taken_for_another_while_its_leader_cannot_be_asked
 
 
 @pytest.mark.parametrize("answer", ["too old to tell", "an error", "another leader"])
-async def test_what_a_leader_says_of_a_topic_that_seems_made_again(
+async def test_the_leader_decides_if_a_topic_was_recreated(
     cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     append(cluster, numbered(5))
@@ -616,7 +616,7 @@ async def test_what_is_held_of_the_old_topic_is_handed_out_first(
     assert await read(consumer, 12) == numbers(2, 5) + numbers(0, 9, "n")
 
 
-async def test_validation_goes_on_while_a_partition_is_paused(
+async def test_validation_continues_while_a_partition_is_paused(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(5))
@@ -633,7 +633,7 @@ async def test_validation_goes_on_while_a_partition_is_paused(
     assert await read(consumer, 9) == numbers(5, 14, "n")
 
 
-def test_the_error_can_be_copied_and_says_where() -> None:
+def test_the_error_can_be_copied_and_has_the_offset() -> None:
     error = LogTruncationError({("orders", 3): 9, ("orders", 4): 7}, {("orders", 3): 5})
     assert isinstance(error, KafkaError)
     assert error.errno == 1
@@ -663,7 +663,7 @@ async def test_what_was_given_up_of_a_paused_partition_holds_up_nothing(
     assert await read(consumer, 1199) == numbers(1, 1200)
 
 
-async def test_a_leader_that_does_not_know_its_epoch_is_over_tells_no_offset(
+async def test_an_outdated_leader_returns_no_offset(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(5))

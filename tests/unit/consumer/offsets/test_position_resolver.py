@@ -117,7 +117,7 @@ async def test_a_passing_error_of_one_partition(code: int) -> None:
         assert fault.hits == 3
 
 
-async def test_a_lasting_error_is_told_of_its_partition_alone() -> None:
+async def test_a_lasting_error_affects_only_its_partition() -> None:
     async with FakeCluster(topics={"orders": 3}) as fake:
         fake.control(
             ApiKey.LIST_OFFSETS, error=29, partitions=[("orders", 0), ("orders", 2)], times=None
@@ -129,7 +129,7 @@ async def test_a_lasting_error_is_told_of_its_partition_alone() -> None:
         assert isinstance(told[p2], TopicAuthorizationFailedError)
 
 
-async def test_a_partition_that_cannot_be_asked_holds_up_nobody() -> None:
+async def test_an_unreachable_partition_does_not_delay_others() -> None:
     async with FakeCluster(topics={"orders": 1}) as fake:
         (p0,) = partitions(1)
         missing = TopicPartition("orders", 7)

@@ -71,7 +71,7 @@ def test_what_is_not_fetched(spoil: object) -> None:
 
 
 @pytest.mark.parametrize("act", ["seek", "reset", "unassign", "assign again"])
-def test_an_answer_asked_for_before_counts_no_more(act: str) -> None:
+def test_a_response_to_an_older_request_is_ignored(act: str) -> None:
     made = positions(A0)
     state = made.state(A0)
     state.seek(1)
@@ -90,7 +90,7 @@ def test_an_answer_asked_for_before_counts_no_more(act: str) -> None:
     assert not made.awaits_answer(state, asked_in)
 
 
-def test_a_return_outdates_answers_but_not_what_was_taken() -> None:
+def test_giving_records_back_outdates_responses_but_not_taken_records() -> None:
     made = positions(A0)
     state = made.state(A0)
     state.follow(told(1, 4))
@@ -179,7 +179,7 @@ def test_assign_keeps_the_position_of_those_that_stay() -> None:
         made.state(A0)
 
 
-def test_without_position_leaves_out_what_has_failed() -> None:
+def test_partitions_that_failed_are_not_listed_as_without_position() -> None:
     made = positions(A0, A1, B0)
     made.state(A0).seek(1)
     made.state(A1).fail(ValueError(), stays=False)
@@ -216,7 +216,7 @@ def of_epoch(epoch: int, *offsets: int) -> list[ConsumerRecord[bytes, bytes]]:
     return records
 
 
-def test_a_position_knows_the_epoch_of_the_record_before_it() -> None:
+def test_a_position_has_the_leader_epoch_of_the_record_before_it() -> None:
     state = positions(A0).state(A0)
     assert (state.position_epoch, state.fetch_epoch) == (-1, -1)
     state.seek(5, 2)
@@ -270,7 +270,7 @@ def test_what_makes_a_position_doubtful(known: int, metadata: Metadata, doubtful
 
 @pytest.mark.parametrize("epoch", [-1, 3])
 @pytest.mark.parametrize("leads", [False, True])
-def test_a_position_that_came_with_an_epoch_is_doubtful(epoch: int, leads: bool) -> None:
+def test_a_position_with_a_leader_epoch_needs_validation(epoch: int, leads: bool) -> None:
     state = positions(A0).state(A0)
     if leads:
         state.follow(told(1, 4))
