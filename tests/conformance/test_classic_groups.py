@@ -96,7 +96,7 @@ async def test_two_members(compare: Compare, version: int) -> None:
     await compare(scenario)
 
 
-async def test_three_members_and_one_who_leaves_while_they_join(compare: Compare) -> None:
+async def test_three_members_and_one_that_leaves_while_they_join(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b, c = (Member(target, group, name) for name in "abc")
@@ -125,7 +125,7 @@ async def test_three_members_and_one_who_leaves_while_they_join(compare: Compare
     await compare(scenario)
 
 
-async def test_a_leader_who_joins_while_others_sync(compare: Compare) -> None:
+async def test_a_leader_that_joins_while_others_sync(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b = (Member(target, group, name) for name in "ab")
@@ -284,7 +284,7 @@ async def test_pending_member_delays_the_others_until_it_leaves(compare: Compare
     await compare(scenario)
 
 
-async def test_member_that_does_not_rejoin_in_time_is_removed(compare: Compare) -> None:
+async def test_member_that_does_not_rejoin_by_the_deadline_is_removed(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
         a, b = (Member(target, group, name, rebalance_timeout_ms=1_500) for name in "ab")

@@ -164,7 +164,7 @@ async def assert_stops(producer: AIOKafkaProducer, timeout: float, before: set[A
 
 @pytest.mark.parametrize("timeout", [0.0, 0.3])
 @pytest.mark.parametrize("state", STATES, ids=lambda each: each.__name__)
-async def test_stop_ends_in_time(cluster: FakeCluster, state: State, timeout: float) -> None:
+async def test_stop_ends_by_its_timeout(cluster: FakeCluster, state: State, timeout: float) -> None:
     before = asyncio.all_tasks()
     producer = make(cluster.bootstrap_servers)
     await producer.start()
@@ -178,7 +178,7 @@ async def test_stop_ends_in_time(cluster: FakeCluster, state: State, timeout: fl
 
 
 @pytest.mark.parametrize("timeout", [0.0, 0.3])
-async def test_stop_ends_in_time_without_a_producer_id(
+async def test_stop_ends_by_its_timeout_without_a_producer_id(
     cluster: FakeCluster, timeout: float
 ) -> None:
     before = asyncio.all_tasks()
@@ -191,7 +191,7 @@ async def test_stop_ends_in_time_without_a_producer_id(
 
 
 @pytest.mark.parametrize("passes", [0, 1, 5, 50])
-async def test_stop_ends_in_time_during_the_start(cluster: FakeCluster, passes: int) -> None:
+async def test_stop_ends_by_its_timeout_during_start(cluster: FakeCluster, passes: int) -> None:
     before = asyncio.all_tasks()
     for node in range(3):
         cluster.pause(node)
@@ -209,7 +209,7 @@ async def test_stop_ends_in_time_during_the_start(cluster: FakeCluster, passes: 
     assert not [t for t in asyncio.all_tasks() - before if "aiokafka_lite" in t.get_name()]
 
 
-async def test_stop_ends_in_time_on_a_stalled_network(cluster: FakeCluster) -> None:
+async def test_stop_ends_by_its_timeout_on_a_stalled_network(cluster: FakeCluster) -> None:
     """The socket takes no more bytes: nothing drains, and nobody closes."""
     async with FakeCluster(topics={"orders": 1}, port=0) as one, Proxy() as proxy:
         host, _, port = one.address(0).rpartition(":")

@@ -211,7 +211,7 @@ def _name(value: object) -> str:
     ],
     ids=_name,
 )
-async def test_stop_ends_in_time(cluster: FakeCluster, state: State, kind: str) -> None:
+async def test_stop_ends_by_its_timeout(cluster: FakeCluster, state: State, kind: str) -> None:
     """With reads waiting, a commit under way, and something that auto-commit has to commit."""
     await fill(cluster)
     before = asyncio.all_tasks()
@@ -291,7 +291,7 @@ async def test_stop_with_a_hanging_listener(cluster: FakeCluster, kind: str) -> 
 
 @pytest.mark.parametrize("state", [*OF_ALL, *OF_GROUPS], ids=_name)
 @pytest.mark.parametrize("kind", GROUPED)
-async def test_stop_after_unsubscribe_ends_in_time(
+async def test_stop_after_unsubscribe_ends_by_its_timeout(
     cluster: FakeCluster, state: State, kind: str
 ) -> None:
     """It is synchronous; what it leaves to be done ends with the consumer, at the latest."""

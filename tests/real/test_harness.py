@@ -45,7 +45,7 @@ def test_three_nodes_form_a_cluster(kafka3: OwnCluster, topic3) -> None:
         assert sorted(view.topics[name][1]) == list(range(6))
 
 
-def test_a_killed_node_comes_back_on_its_port_with_its_data() -> None:
+def test_a_killed_node_restarts_on_its_port_with_its_data() -> None:
     with KafkaCluster() as cluster:
         cluster.create_topic("kept", 2)
         address = cluster.address(0)

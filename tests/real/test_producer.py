@@ -203,7 +203,7 @@ async def test_no_acknowledged_record_is_lost_when_brokers_are_killed(
     assert found == acked
 
 
-async def test_stop_ends_in_time_with_a_hanging_broker(
+async def test_stop_ends_by_its_timeout_with_a_suspended_broker(
     kafka3: OwnCluster, topic3: TopicFactory, producer_of: Any
 ) -> None:
     name = topic3(3, 1)

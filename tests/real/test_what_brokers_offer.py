@@ -61,13 +61,13 @@ async def compare(address: str, release: str, versions: range) -> None:
             assert (ours.finalized_features_epoch >= 0) == (real.finalized_features_epoch >= 0)
 
 
-async def test_newest_release_offers_what_the_table_says(kafka: RealKafka) -> None:
+async def test_the_newest_release_matches_the_table(kafka: RealKafka) -> None:
     await compare(kafka.bootstrap_servers.split(",")[0], "4.4", range(6))
 
 
 @pytest.mark.brokers
 @pytest.mark.parametrize(("release", "newest"), [("2.8.2", 3), ("3.9.2", 4)])
-async def test_older_releases_offer_what_the_table_says(release: str, newest: int) -> None:
+async def test_older_releases_match_the_table(release: str, newest: int) -> None:
     try:
         with KafkaCluster(release) as cluster:
             await compare(cluster.bootstrap_servers, release, range(newest + 1))

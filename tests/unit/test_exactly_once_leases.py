@@ -137,7 +137,7 @@ async def test_offsets_from_before_a_rejoin_in_the_same_generation_are_refused(
     await refused(cluster, producer, offsets, group)
 
 
-async def test_a_plain_commit_after_the_partition_came_back_is_refused_until_the_next_read(
+async def test_a_plain_commit_of_a_reassigned_partition_is_refused_until_the_next_read(
     cluster: FakeCluster, make: Make
 ) -> None:
     await make()
@@ -155,7 +155,7 @@ async def test_a_plain_commit_after_the_partition_came_back_is_refused_until_the
     assert cluster.committed(GROUP) == offsets
 
 
-async def test_a_listener_may_commit_partitions_that_came_back(
+async def test_a_listener_may_commit_reassigned_partitions(
     cluster: FakeCluster, make: Make
 ) -> None:
     class Listener(ConsumerRebalanceListener):

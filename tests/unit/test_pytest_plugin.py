@@ -90,7 +90,7 @@ def test_asyncio_tests(pytester: pytest.Pytester) -> None:
 async def test_with_our_client(kafka_broker, kafka_topic):
     assert await round_trip(kafka_broker.bootstrap_servers, kafka_topic) == b"one tea"
 
-async def test_a_broker_that_comes_back(kafka_cluster, kafka_topic):
+async def test_a_restarted_broker(kafka_cluster, kafka_topic):
     kafka_cluster.kill(0)
     await kafka_cluster.restart(0)
     assert await round_trip(kafka_cluster.bootstrap_servers, kafka_topic) == b"one tea"

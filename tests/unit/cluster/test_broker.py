@@ -129,7 +129,7 @@ async def test_concurrent_failures_count_as_one(broker_at, dead_port):
     assert round(pause / 0.05) == 1
 
 
-async def test_success_lets_other_purposes_connect_at_once(tiny_kafka, broker_at, soon):
+async def test_success_ends_the_backoff_of_other_purposes(tiny_kafka, broker_at, soon):
     server = (await tiny_kafka()).brokers[1]
     broker = broker_at(server.port, Backoff(60.0, 60.0))
     async with asyncio.timeout_at(soon()):

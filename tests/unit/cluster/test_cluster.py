@@ -457,7 +457,7 @@ class TestBrokers:
             task.cancel()
         await asyncio.wait(asking)
 
-    async def test_throttling_broker_comes_last(self, tiny_kafka, cluster_of, soon, until):
+    async def test_throttling_broker_is_chosen_last(self, tiny_kafka, cluster_of, soon, until):
         """It looks idle: nothing is in flight while it throttles."""
 
         def throttled(broker, request, version):
@@ -538,7 +538,7 @@ class TestBrokers:
         await broker.request(MetadataRequest())
         assert kafka.brokers[2].received
 
-    async def test_rebootstraps_when_all_known_brokers_are_gone(
+    async def test_rebootstraps_when_all_known_brokers_are_dead(
         self, tiny_kafka, cluster_of, soon, until
     ):
         kafka = await tiny_kafka(brokers=3)

@@ -74,7 +74,7 @@ async def test_lasting_error_is_raised_to_all_callers() -> None:
     assert coordinators.get(GROUP, "g") is None
 
 
-async def test_retriable_error_lets_the_next_caller_look_up() -> None:
+async def test_retriable_error_makes_the_next_caller_look_up_again() -> None:
     coordinators = Coordinators()
     first, second = Asked(), Asked()
     asking = several(coordinators, [first, second, second])

@@ -133,7 +133,7 @@ async def test_one_partition_is_read_while_the_buffer_is_full_of_others(
         assert values(await take(consumer, 200, P2)) == numbered(200)
 
 
-async def test_who_comes_late_is_served_although_the_buffer_is_full(
+async def test_a_late_partition_is_fetched_although_the_buffer_is_full(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     for _ in range(20):
@@ -325,9 +325,7 @@ async def test_a_position_out_of_range_is_reset(
 # --- seeking, pausing
 
 
-async def test_a_seek_takes_effect_on_what_is_buffered(
-    cluster: FakeCluster, make: MakeConsumer
-) -> None:
+async def test_a_seek_discards_buffered_records(cluster: FakeCluster, make: MakeConsumer) -> None:
     append(cluster, numbered(100))
     seen = []
     async with make("orders") as consumer:
@@ -386,7 +384,7 @@ async def test_seek_to_the_ends(cluster: FakeCluster, make: MakeConsumer) -> Non
             await consumer.seek_to_beginning()
 
 
-async def test_pause_hides_what_is_buffered_and_resume_gives_it_back(
+async def test_pause_hides_buffered_records_and_resume_returns_them(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(10), 0)
@@ -451,7 +449,9 @@ async def test_offsets(cluster: FakeCluster, make: MakeConsumer) -> None:
         assert consumer.partitions_for_topic("unheard") is None
 
 
-async def test_what_the_last_fetch_told(cluster: FakeCluster, make: MakeConsumer) -> None:
+async def test_offsets_of_the_last_fetch_are_available(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
     append(cluster, numbered(3))
     consumer = make("orders")
     with pytest.raises(IllegalStateError):
@@ -523,7 +523,7 @@ async def test_a_later_subscription_replaces_the_first(
             consumer.subscribe(["other"])
 
 
-async def test_assigning_again_keeps_the_position_of_what_stays(
+async def test_assign_keeps_the_positions_of_kept_partitions(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(4), 0)
@@ -560,9 +560,7 @@ async def test_a_pattern_finds_topics_that_come_later(
         assert consumer.subscription() == {"orders", "ordinary"}
 
 
-async def test_a_topic_is_created_for_who_wants_to_read_it(
-    cluster: FakeCluster, make: MakeConsumer
-) -> None:
+async def test_subscribing_creates_a_topic(cluster: FakeCluster, make: MakeConsumer) -> None:
     async with make("fresh") as consumer:
         assert consumer.assignment() == {TopicPartition("fresh", 0)}
 
@@ -570,7 +568,7 @@ async def test_a_topic_is_created_for_who_wants_to_read_it(
 # --- starting and stopping
 
 
-async def test_start_refuses_what_may_not_be_read(cluster: FakeCluster, make: MakeConsumer) -> None:
+async def test_start_refuses_unauthorized_topics(cluster: FakeCluster, make: MakeConsumer) -> None:
     cluster.control(ApiKey.METADATA, error=29, partitions=[("orders", None)], times=None)
     consumer = make("orders")
     with pytest.raises(TopicAuthorizationFailedError, match="orders"):
@@ -642,7 +640,7 @@ async def test_stop_ends_every_read(make: MakeConsumer) -> None:
             pass
 
 
-async def test_stop_within_the_loop_hands_out_no_more(
+async def test_stop_inside_the_loop_ends_the_iteration(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(100))

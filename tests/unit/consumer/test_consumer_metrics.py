@@ -56,7 +56,7 @@ async def test_metrics_are_valid_json_at_any_time(cluster: FakeCluster, make: Ma
         json.dumps(list(consumer.partition_metrics().values()), allow_nan=False)
 
 
-async def test_lag_and_lead_are_of_what_was_handed_out(
+async def test_lag_and_lead_follow_returned_records(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(10))
@@ -85,7 +85,7 @@ async def test_a_partition_that_was_not_asked_about_is_not_known(
 
 
 @pytest.mark.parametrize("group_protocol", ["classic", "consumer"])
-async def test_no_lag_is_told_of_a_broker_that_is_gone(
+async def test_metrics_omit_the_lag_of_a_dead_broker(
     cluster: FakeCluster, make: MakeConsumer, group_protocol: str
 ) -> None:
     append(cluster, numbered(10))
@@ -105,7 +105,7 @@ async def test_no_lag_is_told_of_a_broker_that_is_gone(
         assert consumer.metrics()["assigned-partitions"] == len(consumer.assignment()) == 3
 
 
-async def test_a_lag_that_was_right_once_is_not_told_for_ever(
+async def test_an_old_lag_expires(
     cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetcher, "ENDS_KNOWN_FOR", 0.3)
@@ -191,7 +191,7 @@ async def test_columns_are_counted(cluster: FakeCluster, make: MakeConsumer) -> 
         assert consumer.metrics()["records-consumed-total"] == 10
 
 
-def test_throttling_is_told() -> None:
+def test_metrics_show_throttling() -> None:
     metrics = ConsumerMetrics()
     metrics.on_fetch(1000, 0.002, 0.03, 5.0)
     metrics.on_fetch(0, 0.5, 0.0, 5.1)
@@ -209,7 +209,7 @@ def test_throttling_is_told() -> None:
     assert told["fetch-size-avg"] == 500
 
 
-async def test_a_group_tells_its_rebalances_and_commits(
+async def test_metrics_show_rebalances_and_commits(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(5))

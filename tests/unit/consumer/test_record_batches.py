@@ -78,7 +78,7 @@ async def test_next_offset_is_past_control_records(
 
 
 @pytest.mark.parametrize("columns", [False, True])
-async def test_what_is_given_back_still_knows_the_leaders_epoch(
+async def test_returned_records_keep_the_leader_epoch(
     cluster: FakeCluster, make: MakeConsumer, columns: bool
 ) -> None:
     append(cluster, numbered(4))
@@ -289,9 +289,7 @@ async def test_a_batch_that_fails_during_the_lookup_of_a_policy_reset_is_given_b
         assert (await consumer.getone()).offset == 4
 
 
-async def test_a_partition_that_is_gone_is_let_alone(
-    cluster: FakeCluster, make: MakeConsumer
-) -> None:
+async def test_a_revoked_partition_is_left_alone(cluster: FakeCluster, make: MakeConsumer) -> None:
     append(cluster, numbered(10))
     consumer = make()
     await consumer.start()
@@ -331,7 +329,7 @@ async def test_stop_ends_the_iteration(cluster: FakeCluster, make: MakeConsumer)
         consumer.batches()
 
 
-async def test_an_error_is_raised_behind_what_came_before(
+async def test_an_error_is_raised_after_the_records_before_it(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, [b"1", b"2", b"three", b"4"])
@@ -383,9 +381,7 @@ async def test_columns_are_the_records(cluster: FakeCluster, make: MakeConsumer)
     assert seen == [b"a", None, b"ccc", *numbered(50)]
 
 
-async def test_columns_of_what_was_decoded_already(
-    cluster: FakeCluster, make: MakeConsumer
-) -> None:
+async def test_columns_of_decoded_records(cluster: FakeCluster, make: MakeConsumer) -> None:
     append(cluster, numbered(10))
     async with make("orders") as consumer:
         assert (await consumer.getone()).offset == 0
@@ -422,7 +418,7 @@ async def test_columns_have_no_deserializers(make: MakeConsumer) -> None:
         consumer.batches(columns=True)
 
 
-async def test_a_corrupt_batch_is_told_behind_the_columns_before_it(
+async def test_a_corrupt_batch_is_raised_after_the_columns_before_it(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(3))
@@ -478,7 +474,9 @@ async def test_what_one_block_gives_back_another_gets(
         assert (await waiting).start == 4
 
 
-async def test_who_is_done_lets_the_others_go_on(cluster: FakeCluster, make: MakeConsumer) -> None:
+async def test_a_finished_block_does_not_delay_others(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
     append(cluster, numbered(10))
     async with make("orders") as consumer, consumer.batches(max_records=4) as second:
         async with consumer.batches(max_records=4) as first:
@@ -530,7 +528,7 @@ async def test_the_clock_commits_no_work_of_another_block(
 
 
 @pytest.mark.parametrize("end", ["stop", "rebalance"])
-async def test_the_last_commit_leaves_out_what_is_at_work(
+async def test_the_final_commit_excludes_records_in_progress(
     cluster: FakeCluster, make: MakeConsumer, end: str
 ) -> None:
     append(cluster, numbered(10))

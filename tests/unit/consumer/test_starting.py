@@ -74,7 +74,7 @@ async def test_a_read_that_waits_for_a_start_ends_with_its_failure(
 
 
 @pytest.mark.parametrize("ending", ["refusal", "cancel"])
-async def test_a_start_that_the_group_failed_begins_anew(
+async def test_a_start_that_failed_in_the_group_can_be_repeated(
     make: MakeConsumer, cluster: FakeCluster, ending: str
 ) -> None:
     told: list[str] = []
@@ -116,7 +116,7 @@ async def test_a_start_that_the_group_failed_begins_anew(
     assert told[-1] == "assigned"
 
 
-async def test_a_start_that_failed_later_keeps_what_was_sought_and_paused(
+async def test_a_repeated_start_keeps_seeks_and_pauses(
     make: MakeConsumer, cluster: FakeCluster
 ) -> None:
     put(cluster, b"0", b"1", b"2")

@@ -107,7 +107,7 @@ def test_an_application_s_own_works_as_in_aiokafka() -> None:
     assert custom.seen == [(every, b"you"), ([], b"")]  # type: ignore[attr-defined]  # its own
 
 
-def test_who_is_left_out_gets_nothing_and_strangers_are_told_of(
+def test_members_without_an_assignment_get_nothing_and_unknown_members_are_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Absent(RoundRobinPartitionAssignor):
@@ -128,7 +128,7 @@ def test_who_is_left_out_gets_nothing_and_strangers_are_told_of(
     assert "stranger" in caplog.text
 
 
-def test_a_sticky_subclass_is_told_its_generation() -> None:
+def test_a_sticky_subclass_receives_its_generation() -> None:
     class Mine(StickyPartitionAssignor):
         name = "mine"
 

@@ -8,7 +8,7 @@ from aiokafka_lite.net.buffers import SMALLEST, ReceiveBuffers, is_unseen
 LARGE = 4 * SMALLEST
 
 
-def test_buffer_is_reused_once_its_last_view_is_gone() -> None:
+def test_buffer_is_reused_once_its_last_view_is_released() -> None:
     buffers = ReceiveBuffers()
     first = buffers.take(LARGE)
     view = memoryview(first)[10:20]

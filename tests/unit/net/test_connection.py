@@ -292,7 +292,9 @@ async def test_overdue_response_fails_the_connection(serve: Serve, connect: Conn
     await fails(late, "was not answered in time")
 
 
-async def test_responses_in_time_do_not_trigger_the_timer(serve: Serve, connect: Connect) -> None:
+async def test_responses_before_the_deadline_do_not_trigger_the_timer(
+    serve: Serve, connect: Connect
+) -> None:
     connection = await connect(await serve(answer_heartbeats), request_timeout=0.5)
     for n in range(10):
         assert (await connection.request(heartbeat(n), HEARTBEAT)).throttle_time_ms == n
@@ -564,7 +566,7 @@ async def test_a_broker_that_reads_slowly_makes_the_connection_unwritable(
         await until(lambda: len(read) == sent)
 
 
-async def test_request_not_sent_in_time_fails_the_connection(
+async def test_request_not_sent_before_its_deadline_fails_the_connection(
     serve: Serve, connect: Connect
 ) -> None:
     async def script(peer: Peer) -> None:

@@ -49,7 +49,7 @@ def url_of(token: str) -> str:
 
 
 @pytest.mark.parametrize("session_token", [None, "a/session+token=="])
-async def test_token_is_what_botocore_signs(
+async def test_token_equals_the_signature_of_botocore(
     session_token: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     auth = pytest.importorskip("botocore.auth", reason="botocore is not installed")
@@ -116,7 +116,7 @@ async def test_credentials_of_a_function(kind: str) -> None:
         await MskIam("eu-west-1", credentials=wrong).token()
 
 
-async def test_without_credentials_and_botocore_the_error_says_what_to_do(
+async def test_without_credentials_and_botocore_the_error_names_the_remedy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "botocore.session", None)

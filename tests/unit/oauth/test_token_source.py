@@ -79,7 +79,7 @@ async def test_cancelled_call_does_not_cancel_the_fetch_of_another() -> None:
     assert await second == "token 1"
 
 
-async def test_last_cancelled_call_cancels_the_fetch_and_the_next_begins_anew() -> None:
+async def test_last_cancelled_call_cancels_the_fetch_and_the_next_restarts_it() -> None:
     source = Source(1000)
     source.gate = asyncio.Event()
     before = asyncio.all_tasks()

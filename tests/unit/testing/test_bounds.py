@@ -164,7 +164,7 @@ asyncio.run(main(sys.argv[1]))
 
 @pytest.mark.skipif(sys.platform == "win32", reason="descriptors are not limited there")
 @pytest.mark.parametrize("way", ["wait", "pause", "kill"])
-def test_without_a_free_descriptor_it_rests_and_then_goes_on(way: str) -> None:
+def test_without_a_free_descriptor_accepting_pauses_and_resumes(way: str) -> None:
     script = textwrap.dedent(WITHOUT_DESCRIPTORS)
     done = subprocess.run(
         [sys.executable, "-c", script, way], capture_output=True, text=True, timeout=30, check=False

@@ -151,7 +151,7 @@ async def test_delay(cluster: FakeCluster, connect: Connect, after_handling: boo
     assert ends(cluster) == [1, 0]
 
 
-async def test_a_delayed_answer_to_a_connection_that_is_gone(
+async def test_a_delayed_response_to_a_closed_connection_is_dropped(
     cluster: FakeCluster, connect: Connect
 ) -> None:
     fault = cluster.control(ApiKey.PRODUCE, delay=0.02)
@@ -313,7 +313,7 @@ async def test_a_fault_that_is_removed_while_it_looks(
     assert (fault.hits, fault.left) == (0, 0)
 
 
-async def test_an_error_of_the_test_itself_comes_first(connect: Connect) -> None:
+async def test_an_exception_of_the_test_itself_takes_precedence(connect: Connect) -> None:
     async def use() -> None:
         async with FakeCluster(topics={"orders": 1}) as cluster:
             cluster.control(ApiKey.PRODUCE, when=lambda request: request.no_such_field)

@@ -212,7 +212,7 @@ def test_topic_ids(broker: SocketlessBroker) -> None:
     assert told_in(client.ask({0: 0}, session_id=0, session_epoch=-1)) == unknown
 
 
-def test_by_name_a_session_goes_on_in_a_topic_that_is_made_again(client: Client) -> None:
+def test_a_session_by_name_continues_in_a_recreated_topic(client: Client) -> None:
     client.fetch({0: 0})
     client.broker.state.delete_topic("orders")
     assert client.fetch({}) == {0: (3, -1, -1, 0)}
@@ -221,7 +221,7 @@ def test_by_name_a_session_goes_on_in_a_topic_that_is_made_again(client: Client)
     assert client.fetch({}) == {0: (0, 1, 0, size)}
 
 
-def test_a_wait_ends_with_what_happens_and_not_with_what_was_known(client: Client) -> None:
+def test_only_new_records_end_a_waiting_fetch(client: Client) -> None:
     client.fetch({0: 0, 1: 0, 9: 0})
     waiting = client.broker.begin(client.request({}, max_wait_ms=500, min_bytes=1), BY_NAME)
     assert isinstance(waiting, Delayed)

@@ -122,7 +122,7 @@ def test_a_topic_by_its_id_is_not_named(secret: SocketlessBroker) -> None:
     assert "z-topic" not in refused.error_message
 
 
-def test_a_topic_named_twice_does_not_tell_its_id(secret: SocketlessBroker) -> None:
+def test_a_topic_named_twice_does_not_reveal_its_id(secret: SocketlessBroker) -> None:
     twice = [DeleteTopicState("z-topic"), DeleteTopicState("z-topic")]
     (answer,) = secret.ask(DeleteTopicsRequest(twice), 6).responses
     assert (answer.error_code, answer.topic_id) == (42, UUID(int=0))

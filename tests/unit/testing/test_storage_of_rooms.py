@@ -63,7 +63,7 @@ def stored(tmp_path: Path) -> Iterator[StoredBroker]:
     broker.storage.close()
 
 
-def test_an_open_transaction_goes_on(stored: StoredBroker) -> None:
+def test_an_open_transaction_continues(stored: StoredBroker) -> None:
     writer = Writer(stored)
     assert writer.init() == 0
     assert writer.add(0) == [0]

@@ -65,7 +65,7 @@ def test_the_preferred_replica_leads_again(three: SocketlessBroker) -> None:
     assert elect(three, 0) == []  # of all partitions only those are told that needed it
 
 
-def test_version_0_tells_an_error_of_the_whole_by_partition(three: SocketlessBroker) -> None:
+def test_version_0_returns_a_global_error_per_partition(three: SocketlessBroker) -> None:
     three.state.authorizer = Authorizer()
     answer = three.ask(ElectLeadersRequest(0, [TopicPartitions("orders", [1])]), 0)
     assert answer.replica_election_results[0].partition_result[0].error_code == 31
@@ -107,7 +107,7 @@ def test_reassignments_are_done_at_once(three: SocketlessBroker) -> None:
     assert reassign(three, 9, [1]) == 3
 
 
-def test_reassigned_to_who_is_down(three: SocketlessBroker) -> None:
+def test_reassignment_to_a_dead_broker(three: SocketlessBroker) -> None:
     partition = three.state.topics["orders"].partitions[0]
     three.state.on_node_down(2)
     assert reassign(three, 0, [2]) == 0

@@ -55,7 +55,7 @@ def allow(broker: SocketlessBroker, *allowed: tuple[Resource, str, Operation]) -
         )
 
 
-def test_groups_are_listed_by_who_coordinates_them() -> None:
+def test_groups_are_listed_by_their_coordinators() -> None:
     broker = SocketlessBroker(3)
     for number in range(6):
         broker.state.groups.classic(f"g{number}")
@@ -73,7 +73,7 @@ def test_groups_are_listed_by_who_coordinates_them() -> None:
     assert result.error_code == NotCoordinatorForGroupError.errno
 
 
-def test_listing_shows_what_may_be_described(broker: SocketlessBroker) -> None:
+def test_listing_shows_groups_that_may_be_described(broker: SocketlessBroker) -> None:
     allow(broker, (Resource.GROUP, "new", Operation.DESCRIBE))
     assert [group.group_id for group in broker.ask(ListGroupsRequest(), 5).groups] == ["new"]
     allow(broker, (Resource.CLUSTER, "kafka-cluster", Operation.DESCRIBE))
@@ -118,7 +118,7 @@ def test_deleting_needs_to_be_allowed(broker: SocketlessBroker) -> None:
     assert broker.state.groups.offsets_of("kept").find("t", 0) is not None
 
 
-def test_a_deleted_group_is_gone_with_its_offsets(broker: SocketlessBroker) -> None:
+def test_deleting_a_group_deletes_its_offsets(broker: SocketlessBroker) -> None:
     (result,) = broker.ask(DeleteGroupsRequest(["kept"]), 2).results
     assert result.error_code == 0
     assert broker.state.groups.get("kept") is None

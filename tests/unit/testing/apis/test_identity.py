@@ -32,7 +32,7 @@ def test_served_versions_are_spoken(broker: SocketlessBroker, key: int) -> None:
     assert (first, last + unstable) == (message.min_version, message.max_version)
 
 
-def test_api_versions_in_a_version_nobody_knows(broker: SocketlessBroker) -> None:
+def test_api_versions_in_an_unknown_version(broker: SocketlessBroker) -> None:
     frame = encode_request(ApiVersionsRequest(**SOFTWARE), 5, 7, "test")
     frame[6:8] = (99).to_bytes(2, "big")
     exchange = broker.dispatchers[0].receive(bytes(frame[4:]), broker.session, 0.0)

@@ -52,7 +52,7 @@ def test_all_topics_or_none(broker: SocketlessBroker) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 4, 12])
-def test_creates_what_is_asked_for(broker: SocketlessBroker, version: int) -> None:
+def test_creates_requested_topics(broker: SocketlessBroker, version: int) -> None:
     broker.state.configs.replace(ConfigResource.BROKER, "", {"num.partitions": "3"})
     (first,) = ask(broker, version, "new").topics
     assert (first.error_code, first.partitions) == (3, [])  # as KRaft answers meanwhile
@@ -65,7 +65,7 @@ def test_a_topic_that_is_being_created_on_zookeeper() -> None:
     assert [ask(broker, 4, "new").topics[0].error_code for _ in range(2)] == [5, 0]
 
 
-def test_creates_only_if_both_sides_want_it(broker: SocketlessBroker) -> None:
+def test_creates_topics_only_if_client_and_broker_permit_it(broker: SocketlessBroker) -> None:
     (topic,) = ask(broker, 4, "new", allow_auto_topic_creation=False).topics
     assert topic.error_code == 3
     fixed = {"auto.create.topics.enable": "false"}

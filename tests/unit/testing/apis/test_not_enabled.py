@@ -51,13 +51,13 @@ def test_the_tables_agree() -> None:
 
 
 @pytest.mark.parametrize("api_key", sorted(NOT_ENABLED))
-def test_every_error_field_says_so(broker: SocketlessBroker, api_key: int) -> None:
+def test_every_error_field_has_the_error(broker: SocketlessBroker, api_key: int) -> None:
     for version in range(NOT_ENABLED[api_key][0], NOT_ENABLED[api_key][1] + 1):
         found = set(codes(broker.ask(filled(api_key), version)))
         assert found == {UnsupportedVersionError.errno}
 
 
 @pytest.mark.parametrize("api_key", sorted(NOT_ENABLED))
-def test_a_fault_comes_first(broker: SocketlessBroker, api_key: int) -> None:
+def test_a_fault_takes_precedence(broker: SocketlessBroker, api_key: int) -> None:
     broker.fail_next(ApiKey(api_key), 15)
     assert set(codes(broker.ask(filled(api_key), NOT_ENABLED[api_key][0]))) == {15}

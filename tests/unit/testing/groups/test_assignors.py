@@ -51,7 +51,7 @@ def test_ranges_go_by_instance_ids_first() -> None:
     }
 
 
-def test_ranges_leave_out_who_did_not_subscribe() -> None:
+def test_range_leaves_out_members_without_the_subscription() -> None:
     members = {"a": Candidate(frozenset({A})), "b": Candidate(frozenset({A, B}))}
     assert flat(assign("range", members, {A: 3, B: 2})) == {
         "a": [(1, 0), (1, 1)],
@@ -59,7 +59,7 @@ def test_ranges_leave_out_who_did_not_subscribe() -> None:
     }
 
 
-def test_uniform_moves_no_more_than_it_has_to() -> None:
+def test_uniform_moves_as_few_partitions_as_possible() -> None:
     topics = frozenset({A})
     before = {"a": {A: frozenset({0, 1, 2})}, "b": {A: frozenset({3, 4, 5})}}
     members = {name: Candidate(topics, owned) for name, owned in before.items()}
@@ -107,7 +107,7 @@ def groups(draw: st.DrawFn) -> tuple[dict[str, Candidate], dict[UUID, int]]:
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))
 @given(group=groups())
 @settings(max_examples=150, deadline=None)
-def test_everything_is_given_once_and_to_who_wants_it(
+def test_each_partition_is_assigned_once_and_to_a_subscriber(
     name: str, group: tuple[dict[str, Candidate], dict[UUID, int]]
 ) -> None:
     members, counts = group

@@ -71,7 +71,7 @@ def test_a_member_lives_as_long_as_it_is_heard_of(broker: SocketlessBroker) -> N
     assert a.tell() == UNKNOWN
 
 
-def test_who_does_not_give_up_in_time_is_fenced(broker: SocketlessBroker) -> None:
+def test_a_member_that_does_not_revoke_by_the_deadline_is_fenced(broker: SocketlessBroker) -> None:
     slow, b = FakeReporter(broker, "slow", "t"), FakeReporter(broker, "b", "t")
     slow.join(rebalance_timeout_ms=5_000)
     broker.clock.advance(1.0)
@@ -87,7 +87,7 @@ def test_who_does_not_give_up_in_time_is_fenced(broker: SocketlessBroker) -> Non
     assert b.count == 4
 
 
-def test_who_gives_up_in_time_is_not(broker: SocketlessBroker) -> None:
+def test_a_member_that_revokes_by_the_deadline_is_not_fenced(broker: SocketlessBroker) -> None:
     a, b = FakeReporter(broker, "a", "t"), FakeReporter(broker, "b", "t")
     a.join(rebalance_timeout_ms=5_000)
     broker.clock.advance(1.0)
@@ -98,7 +98,9 @@ def test_who_gives_up_in_time_is_not(broker: SocketlessBroker) -> None:
     assert a.report() == 0
 
 
-def test_an_assignment_takes_in_all_who_join_within_a_second(broker: SocketlessBroker) -> None:
+def test_an_assignment_includes_all_members_that_join_within_a_second(
+    broker: SocketlessBroker,
+) -> None:
     members = [FakeReporter(broker, name, "t") for name in "abcd"]
     for member in members:
         member.join()
@@ -160,7 +162,9 @@ def test_expressions_find_new_topics_after_ten_seconds(broker: SocketlessBroker)
     assert group_of(broker).members["a"].subscribed_regex == "t.*"
 
 
-def test_expressions_see_what_the_member_may_describe(broker: SocketlessBroker) -> None:
+def test_expressions_match_only_topics_that_the_member_may_describe(
+    broker: SocketlessBroker,
+) -> None:
     broker.state.create_topic("t-secret", 2)
     broker.state.authorizer = Authorizer()
     who = broker.session.principal
@@ -220,7 +224,7 @@ def test_a_lost_answer_is_forgiven(broker: SocketlessBroker) -> None:
     assert a.report() == FENCED
 
 
-def test_a_full_group_takes_in_only_who_comes_back() -> None:
+def test_a_full_group_accepts_only_returning_members() -> None:
     broker = SocketlessBroker(broker_configs={"group.consumer.max.size": 1})
     broker.state.create_topic("t", 4)
     a = FakeReporter(broker, "a", "t", instance_id="i")

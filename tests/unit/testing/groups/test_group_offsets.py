@@ -128,7 +128,7 @@ def keep_alive(broker: SocketlessBroker, member: FakeMember, seconds: float) -> 
         seconds -= 1_700.0
 
 
-def test_offsets_of_topics_that_nobody_reads_any_more_go_too(broker: SocketlessBroker) -> None:
+def test_offsets_of_topics_without_readers_expire(broker: SocketlessBroker) -> None:
     member = consumer(broker, "orders")
     form(member)
     commit(broker, 1, 2, member=member)
@@ -139,7 +139,7 @@ def test_offsets_of_topics_that_nobody_reads_any_more_go_too(broker: SocketlessB
 
 
 @pytest.mark.parametrize(("protocol_type", "metadata"), [("connect", b"x"), ("consumer", b"?")])
-def test_offsets_of_members_who_do_not_say_what_they_read_stay(
+def test_offsets_of_members_with_an_unknown_subscription_are_kept(
     broker: SocketlessBroker, protocol_type: str, metadata: bytes
 ) -> None:
     protocols = [("p", metadata)]
@@ -165,7 +165,7 @@ def test_a_group_that_rebalances_keeps_its_offsets(broker: SocketlessBroker) -> 
     assert committed(broker) == [1, -1]
 
 
-def test_an_old_client_says_how_long(broker: SocketlessBroker) -> None:
+def test_an_old_client_sets_the_retention_time(broker: SocketlessBroker) -> None:
     commit(broker, 1, version=4, retention_time_ms=60_000)
     commit(broker, 2, group="kept", version=4)
     broker.clock.advance(59)
@@ -177,7 +177,7 @@ def test_an_old_client_says_how_long(broker: SocketlessBroker) -> None:
     assert committed(broker, "kept") == [2, -1]
 
 
-def test_an_older_client_says_when(broker: SocketlessBroker) -> None:
+def test_an_older_client_sets_the_expiry_time(broker: SocketlessBroker) -> None:
     partition = OffsetCommitRequestPartition(0, 5, commit_timestamp=NOW_MS - 6 * 86_400_000)
     topics = [OffsetCommitRequestTopic("orders", partitions=[partition])]
     broker.ask(OffsetCommitRequest("g", topics=topics), 1)
@@ -197,7 +197,7 @@ def test_expiry_is_looked_for_every_ten_minutes(broker: SocketlessBroker) -> Non
     assert broker.state.groups.get("g") is None
 
 
-def test_who_has_left_commits_no_more(broker: SocketlessBroker) -> None:
+def test_a_member_that_left_cannot_commit(broker: SocketlessBroker) -> None:
     member = consumer(broker, "orders")
     form(member)
     assert commit(broker, 1, member=member) == [0]
@@ -256,7 +256,7 @@ def commit_to(broker: SocketlessBroker, node: int) -> int:
 # Topics that come and go
 
 
-def test_the_offsets_of_a_deleted_topic_are_gone(broker: SocketlessBroker) -> None:
+def test_deleting_a_topic_deletes_its_offsets(broker: SocketlessBroker) -> None:
     commit(broker, 1, 2)
     commit(broker, 3, topic="other")
     group_of(broker).offsets.commit_pending(5, "orders", 0, CommittedOffset(9))
@@ -379,7 +379,7 @@ def test_a_restart_forgets_members_but_neither_group_nor_offsets() -> None:
     assert not [key for key in journal.kept if key[0] in ("offset", "group")]
 
 
-def test_what_came_later_is_remembered_too() -> None:
+def test_a_commit_after_a_pending_one_survives_a_restart() -> None:
     journal = Remembering()
     before = GroupOffsets("g", journal)
     before.commit("orders", 0, CommittedOffset(1))

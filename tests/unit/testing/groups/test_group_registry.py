@@ -105,9 +105,7 @@ def test_a_group_outlives_the_death_of_all_brokers(broker: SocketlessBroker, nod
         member.generation = 1
 
 
-def test_another_kind_of_group_knows_no_classic_members(
-    broker: SocketlessBroker, node: int
-) -> None:
+def test_another_kind_of_group_has_no_classic_members(broker: SocketlessBroker, node: int) -> None:
     other = OtherGroup("g", broker.state.groups.offsets_of("g"))
     broker.state.groups.put(other)
     member = FakeMember(broker, node=node)
@@ -129,7 +127,9 @@ def test_a_group_may_refuse_single_partitions(broker: SocketlessBroker, node: in
     assert committed(broker, node=node) == [5, -1]
 
 
-def test_who_takes_over_knows_what_members_read(broker: SocketlessBroker, node: int) -> None:
+def test_a_new_coordinator_has_the_subscriptions_of_members(
+    broker: SocketlessBroker, node: int
+) -> None:
     member = consumer(broker, "orders")
     member.node = node
     form(member)

@@ -137,7 +137,7 @@ def test_a_member_that_must_rejoin_has_a_rebalance_timeout(broker: SocketlessBro
     assert old.beat() == UNKNOWN
 
 
-def test_who_joins_has_to_sync_in_time(broker: SocketlessBroker) -> None:
+def test_a_joined_member_must_sync_by_the_deadline(broker: SocketlessBroker) -> None:
     FakeReporter(broker, "new", "t").join()
     old = FakeMember(
         broker,
@@ -198,7 +198,7 @@ def test_without_a_way_back_the_group_stays_as_it_is() -> None:
     assert group_of(broker).members.keys() == {old.member_id}
 
 
-def test_what_a_classic_member_says_wrong(broker: SocketlessBroker) -> None:
+def test_wrong_requests_of_a_classic_member_are_refused(broker: SocketlessBroker) -> None:
     new = FakeReporter(broker, "new", "t")
     new.join()
     old = FakeMember(broker, protocols=[("range", metadata())])

@@ -99,7 +99,7 @@ def random_regex(chance: Random, depth: int = 0) -> str:
 
 
 @pytest.mark.parametrize("seed", seeds(4))
-def test_it_matches_what_python_does(seed: int) -> None:
+def test_it_matches_as_python_does(seed: int) -> None:
     chance = Random(seed)
     for _ in range(100):
         regex = random_regex(chance)

@@ -243,7 +243,7 @@ changes = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(changes, st.integers(1, 12000), st.data())
-def test_cutting_deleting_and_compacting_is_what_a_list_would_do(
+def test_truncation_deletion_and_compaction_match_a_list(
     done: list[tuple[str, object]], size: int, data: st.DataObject
 ) -> None:
     store = KeptBatches()
@@ -299,7 +299,7 @@ def test_cutting_deleting_and_compacting_is_what_a_list_would_do(
     assert store.end == model.end + 1
 
 
-def test_what_was_read_stays_when_the_log_is_cut_and_goes_on() -> None:
+def test_read_bytes_survive_a_truncation() -> None:
     log = new_log()
     append(log, (1, None, b"first"))
     append(log, (1, None, b"second"))
@@ -311,7 +311,7 @@ def test_what_was_read_stays_when_the_log_is_cut_and_goes_on() -> None:
     assert read_all(log, 0) == [(0, 1), (1, 2)]
 
 
-def test_reading_in_a_gap_goes_on_behind_it_and_gives_one_batch_at_least() -> None:
+def test_a_read_in_a_gap_returns_at_least_the_batch_after_it() -> None:
     log = new_log()
     value = bytes(FIRST_SEGMENT_BYTES // 2)
     for _ in range(9):

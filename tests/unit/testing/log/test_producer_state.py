@@ -69,11 +69,11 @@ def test_a_new_epoch_begins_at_zero_and_ends_the_old_one() -> None:
         table.check(header(1, epoch=0))
 
 
-def test_after_the_last_sequence_comes_the_first() -> None:
+def test_the_sequence_wraps_around() -> None:
     table = table_of((2**31 - 2, 2))
     assert table.check(header(0)) is None
 
 
-def test_producers_do_not_know_each_other() -> None:
+def test_producers_are_independent() -> None:
     table = table_of((0, 1))
     assert table.check(header(5, producer_id=1)) is None

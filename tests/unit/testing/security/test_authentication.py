@@ -73,7 +73,7 @@ def test_what_is_not_admitted_before(clock: VirtualClock, key: ApiKey) -> None:
         sasl(clock).new_authentication().admit(key)
 
 
-def test_versions_are_told_once(clock: VirtualClock) -> None:
+def test_api_versions_is_accepted_once(clock: VirtualClock) -> None:
     authentication = sasl(clock).new_authentication()
     authentication.on_versions(42)  # it was refused: it may ask again
     authentication.admit(ApiKey.API_VERSIONS)

@@ -70,7 +70,7 @@ async def test_bytes_after_a_request_are_passed_over(
     assert (correlation_id, len(response.brokers)) == (1, 1)
 
 
-async def test_a_wait_ends_in_time(cluster: FakeCluster, connect: Connect) -> None:
+async def test_a_wait_ends_by_its_deadline(cluster: FakeCluster, connect: Connect) -> None:
     client = await connect(cluster.address(0))
     response = await client.ask(fetch_from(0, 0, max_wait_ms=20), 11)
     assert bytes(response.responses[0].partitions[0].records) == b""
@@ -137,7 +137,7 @@ async def test_kill_and_restart(connect: Connect) -> None:
         assert produced.responses[0].partition_responses[0].base_offset == 1
 
 
-async def test_moving_the_leader_answers_those_who_wait(connect: Connect) -> None:
+async def test_moving_the_leader_answers_waiting_fetches(connect: Connect) -> None:
     async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
         client = await connect(cluster.address(0))
         fetch, arrived = fetch_from(0, 0), cluster.control(ApiKey.FETCH)

@@ -209,7 +209,7 @@ def test_an_internal_topic_is_not_written_to(broker: SocketlessBroker) -> None:
     assert answer.responses[0].partition_responses[0].error_code == InvalidTopicError.errno
 
 
-def test_a_producer_that_no_log_knows_any_more_begins_anywhere(writer: Writer) -> None:
+def test_a_forgotten_producer_may_begin_at_any_sequence(writer: Writer) -> None:
     quiet = Writer(writer.broker, "quiet")
     quiet.init()
     for each in (writer, quiet):
@@ -258,7 +258,7 @@ def test_markers_go_to_leaders(three_brokers: SocketlessBroker) -> None:
     assert marker.topics[0].partitions[0].error_code == UnknownError.errno
 
 
-def test_each_broker_lists_what_it_coordinates(three_brokers: SocketlessBroker) -> None:
+def test_each_broker_lists_its_own_transactions(three_brokers: SocketlessBroker) -> None:
     names = [f"id-{number}" for number in range(12)]
     for name in names:
         for node in range(3):

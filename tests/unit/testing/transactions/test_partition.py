@@ -18,7 +18,7 @@ COMMIT, ABORT = EndMarker(True, 0), EndMarker(False, 0)
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_a_marker_is_what_kafka_writes(committed: bool) -> None:
+def test_a_marker_equals_the_one_of_kafka(committed: bool) -> None:
     batch = bytes(marker_batch(5, 3, EndMarker(committed, 7), NOW_MS))
     header = BatchHeader.read(batch)
     assert (header.size, header.attributes, header.record_count) == (78, 0x30, 1)
@@ -94,7 +94,7 @@ def test_a_marker_notifies_watchers(writer: Writer) -> None:
     assert told == [2]
 
 
-def test_a_truncated_log_knows_what_it_knew_then(writer: Writer) -> None:
+def test_a_truncated_log_has_its_earlier_producer_state(writer: Writer) -> None:
     partition = writer.partition()
     first = writer.producer
     writer.produce(0)
@@ -196,7 +196,7 @@ def verify(broker: SocketlessBroker, epoch: int, sequence: int, *, bumps: bool) 
     assert table.needs_verification(BatchHeader.read(batch), bumps_epoch=bumps)
 
 
-def test_of_batches_that_are_announced_the_lowest_comes_first(broker: SocketlessBroker) -> None:
+def test_the_first_batch_has_the_lowest_announced_sequence(broker: SocketlessBroker) -> None:
     verify(broker, 0, 4, bumps=False)
     verify(broker, 0, 6, bumps=False)
     with pytest.raises(OutOfOrderSequenceNumber):

@@ -44,7 +44,7 @@ async def ask(cluster: FakeCluster, *requests: tuple[Request, int]) -> list[Any]
         await client.close()
 
 
-async def test_an_open_transaction_goes_on_after_a_restart(tmp_path: Path) -> None:
+async def test_an_open_transaction_continues_after_a_restart(tmp_path: Path) -> None:
     async with FakeCluster(topics={"orders": 1}, data_dir=tmp_path) as cluster:
         (given,) = await ask(cluster, (InitProducerIdRequest("mine", 60_000), 5))
         producer = (given.producer_id, given.producer_epoch)

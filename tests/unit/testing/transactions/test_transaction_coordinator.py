@@ -124,7 +124,7 @@ def test_the_last_epoch_is_followed_by_another_producer_id(writer: Writer) -> No
     assert writer.produce(0) == 0
 
 
-def test_who_comes_when_no_epoch_is_left_gets_another_producer_id(writer: Writer) -> None:
+def test_an_exhausted_epoch_gives_the_next_producer_another_id(writer: Writer) -> None:
     old = known(writer).producer.producer_id
     known(writer).producer = ProducerIdentity(old, LARGEST - 1)
     last = (old, LARGEST - 1)
@@ -217,7 +217,7 @@ def test_a_marker_waits_for_replicas_in_sync() -> None:
     assert writer.state == "CompleteCommit"
 
 
-def test_another_coordinator_goes_on_in_another_coordinator_epoch(three: Writer) -> None:
+def test_a_new_coordinator_continues_in_a_new_coordinator_epoch(three: Writer) -> None:
     other = others(three)[0]
     assert three.produce(0, partition=other, node=other) == 0
     three.broker.state.coordinators.move(CoordinatorType.TRANSACTION, three.name, other)

@@ -103,7 +103,7 @@ def test_a_new_member_gives_up_its_join_after_five_minutes(broker: SocketlessBro
     assert list(group_of(broker).members) == [first.member_id]
 
 
-def test_a_member_id_that_nobody_comes_back_with_is_forgotten(broker: SocketlessBroker) -> None:
+def test_an_unused_member_id_is_forgotten(broker: SocketlessBroker) -> None:
     first = FakeMember(broker, session_timeout_ms=100_000)
     form(first)
     absent = FakeMember(broker, session_timeout_ms=6_000)
@@ -124,7 +124,7 @@ def test_a_pending_member_cannot_become_static(broker: SocketlessBroker) -> None
     assert member.begin_join().code == UnknownError.errno
 
 
-def test_a_member_that_does_not_sync_in_time_is_removed(broker: SocketlessBroker) -> None:
+def test_a_member_that_does_not_sync_by_the_deadline_is_removed(broker: SocketlessBroker) -> None:
     leader, lazy = FakeMember(broker), FakeMember(broker, rebalance_timeout_ms=5_000)
     leader.rebalance_timeout_ms = 5_000
     form(leader)
@@ -139,7 +139,7 @@ def test_a_member_that_does_not_sync_in_time_is_removed(broker: SocketlessBroker
     assert lazy.beat() == UNKNOWN
 
 
-def test_a_rebalance_that_nobody_joins_is_looked_at_again(broker: SocketlessBroker) -> None:
+def test_a_rebalance_without_a_join_is_checked_again(broker: SocketlessBroker) -> None:
     a = FakeMember(broker, instance_id="a", rebalance_timeout_ms=5_000, session_timeout_ms=60_000)
     b = FakeMember(broker, instance_id="b", rebalance_timeout_ms=5_000, session_timeout_ms=6_000)
     form(a, b)
@@ -283,7 +283,7 @@ def test_who_waits_to_sync_joins_again_when_one_more_comes(broker: SocketlessBro
     assert {each.joined().generation_id for each in (leader, follower, newcomer)} == {3}
 
 
-def test_a_static_member_s_next_incarnation_fences_what_waits(broker: SocketlessBroker) -> None:
+def test_a_returning_static_member_fences_its_waiting_requests(broker: SocketlessBroker) -> None:
     fenced = FencedInstanceIdError.errno
     a, b, c = FakeMember(broker), FakeMember(broker), FakeMember(broker)
     b.instance_id = c.instance_id = "one"
@@ -302,7 +302,7 @@ def test_a_static_member_s_next_incarnation_fences_what_waits(broker: Socketless
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_static_leader_who_is_back_does_not_share_out(
+def test_a_returning_static_leader_does_not_assign_partitions(
     broker: SocketlessBroker, version: int
 ) -> None:
     old = FakeMember(broker, instance_id="one", version=version)
