@@ -29,6 +29,8 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
+from aiokafka_lite.testing.groups.classic.classic_group import ClassicGroup
+from aiokafka_lite.testing.groups.consumer_group_protocol import ConsumerGroup
 from tests.seeds import seeds
 from tests.unit.consumer.makers import append, numbered
 from tests.unit.consumer.members import CONFIGS, PROTOCOLS
@@ -57,6 +59,10 @@ STRIKES: list[tuple[ApiKey, type[BrokerResponseError]]] = [
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, FencedMemberEpochError),
     (ApiKey.CONSUMER_GROUP_HEARTBEAT, NotCoordinatorForGroupError),
 ]
+
+
+REMOVED = (FencedMemberEpochError, IllegalGenerationError, UnknownMemberIdError)
+"""A coordinator returns these after it removed the member, or its generation."""
 
 
 class Ledger:
@@ -165,6 +171,15 @@ async def test_whims(protocol: str, seed: int) -> None:
             **options,
         )
 
+    def remove_member(request: Any) -> bool:
+        """Make the error true: otherwise the member's late commits are stored."""
+        group = cluster.state.groups.get("g")
+        if isinstance(group, ClassicGroup) and request.member_id in group.members:
+            group._on_silent(group.members[request.member_id])
+        elif isinstance(group, ConsumerGroup):
+            group.fence(request.member_id)
+        return True
+
     async def live(chance: Random) -> None:
         while loop.time() < until_then:
             consumer = make(*chance.sample(list(TOPICS), chance.randint(0, len(TOPICS))))
@@ -184,11 +199,13 @@ async def test_whims(protocol: str, seed: int) -> None:
                     cluster.move_coordinator("g", chance.randint(0, 1))
                 case "strike":
                     api, error = chance.choice(STRIKES)
+                    removes = error in REMOVED
                     cluster.control(
                         api,
                         times=chance.randint(1, 3),
+                        when=remove_member if removes else None,
                         error=error,
-                        after_handling=chance.random() < 0.5,
+                        after_handling=not removes and chance.random() < 0.5,
                         delay=chance.choice([0, 0, 0.1, 0.5]),
                     )
                 case "cut":
