@@ -153,6 +153,25 @@ async def test_tokens_of_an_identity_provider_are_renewed_under_traffic(
                 await asyncio.sleep(0.02)
 
 
+async def test_client_reconnects_if_its_principal_changes(guarded: KafkaCluster) -> None:
+    """Brokers refuse another principal on an open connection, and accept it on a new one."""
+    subjects = itertools.cycle(["alice", "bob"])
+
+    class Changing(AbstractTokenProvider):
+        async def token(self) -> str:
+            return unsigned_jwt(60, next(subjects))
+
+    chosen = arguments(guarded, "OAUTHBEARER", "SASL_PLAINTEXT")
+    chosen["sasl_oauth_token_provider"] = Changing()
+    async with AIOKafkaProducer(**chosen) as producer:
+        until = time.monotonic() + 3 * SESSION_MS / 1000
+        stored = []
+        while time.monotonic() < until:
+            stored.append((await producer.send_and_wait("guarded", b"x")).offset)
+            await asyncio.sleep(0.02)
+        assert stored == list(range(stored[0], stored[0] + len(stored)))
+
+
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 async def test_wrong_password_raises_at_once(guarded: KafkaCluster, mechanism: str) -> None:
     chosen = arguments(guarded, mechanism, "SASL_PLAINTEXT")
