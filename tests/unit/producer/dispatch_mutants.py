@@ -46,6 +46,9 @@ DISPATCHES = (
 )
 """Methods that pass a ready partition on, or that arrange for a later call that does."""
 
+OTHERS = ("_wake_all",)
+"""Methods that call one of these for another purpose: to wake the application's waiters."""
+
 PARTS = (
     _batches_python.BatchCore,
     accumulator.Accumulator,
@@ -102,7 +105,7 @@ def mutants() -> Iterator[Mutant]:
     """Yield a mutant for each dispatch in the source."""
     for part in PARTS:
         for name, function in vars(part).items():
-            if inspect.isfunction(function):
+            if inspect.isfunction(function) and name not in OTHERS:
                 remover = _Remover()
                 remover.visit(_parse(function))
                 for index, call in enumerate(remover.found):

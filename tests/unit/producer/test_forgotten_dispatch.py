@@ -19,7 +19,6 @@ SEEDS = range(8)
 REDUNDANT = {
     "BatchCore.open_batch: self._on_ready": "closing the earlier batches has offered the queue",
     "Outbox.on_failure: self.wake": "a batch that is put back offers its queue, which wakes it",
-    "Outbox._wake_all: self.loop.call_soon": "it only stops the loop, for KeyboardInterrupt",
     "Outcomes.on_unsendable: self._accumulator.go_on": "the walk has no batch that fails to encode",
     "Sender._on_metadata: self._place": "`_on_ready` places the queue, too",
     "Sender._on_ready: queue.outbox.wake": "the outbox was woken when the queue was listed",
