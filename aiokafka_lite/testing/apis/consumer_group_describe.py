@@ -7,11 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
-from aiokafka_lite.errors import (
-    BrokerResponseError,
-    GroupIdNotFound,
-    TopicAuthorizationFailedError,
-)
+from aiokafka_lite.errors import BrokerResponseError, GroupIdNotFound
 from aiokafka_lite.protocol.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -25,6 +21,11 @@ from aiokafka_lite.testing.groups.consumer_group_protocol import ConsumerGroup
 from aiokafka_lite.testing.groups.consumer_member import ConsumerMember
 from aiokafka_lite.testing.groups.consumer_settings import check_enabled
 from aiokafka_lite.testing.security.acl_table import Operation, Resource
+from aiokafka_lite.testing.serving.group_descriptions import (
+    add_authorized_operations,
+    check_described_topics,
+    named_partitions,
+)
 from aiokafka_lite.testing.wording import wording
 
 _CLASSIC_MEMBER: Final = 0
@@ -36,11 +37,7 @@ def handle(
 ) -> ConsumerGroupDescribeResponse:
     described = [_describe(group_id, context) for group_id in request.group_ids]
     if request.include_authorized_operations:
-        for group in described:
-            if not group.error_code:
-                group.authorized_operations = context.authorized_operations(
-                    Resource.GROUP, group.group_id
-                )
+        add_authorized_operations(described, context)
     return ConsumerGroupDescribeResponse(groups=described)
 
 
@@ -55,7 +52,7 @@ def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
         if not isinstance(group, ConsumerGroup):
             raise GroupIdNotFound(f"Group {group_id} is not a consumer group.")
         described = _described(group)
-        _check_topics(described.members, context)
+        check_described_topics(_topics_of(described.members), context)
     except BrokerResponseError as error:
         return DescribedGroup(
             error_code=error.errno, error_message=wording(error), group_id=group_id
@@ -97,30 +94,14 @@ def _member(member: ConsumerMember, group: ConsumerGroup, names: Mapping[UUID, s
 
 
 def _assignment(partitions: Mapping[UUID, Iterable[int]], names: Mapping[UUID, str]) -> Assignment:
-    return Assignment(
-        topic_partitions=[
-            TopicPartitions(topic_id, names[topic_id], sorted(numbers))
-            for topic_id, numbers in partitions.items()
-            if topic_id in names
-        ]
-    )
+    return Assignment([TopicPartitions(*one) for one in named_partitions(partitions, names)])
 
 
-def _check_topics(members: Iterable[Member], context: RequestContext) -> None:
-    """Check that the client may describe the members' topics.
-
-    Raises:
-        TopicAuthorizationFailedError
-    """
+def _topics_of(members: Iterable[Member]) -> set[str]:
+    """Return the topics that members subscribe to, or have partitions of."""
+    found: set[str] = set()
     for member in members:
-        assigned = {
-            topic.topic_name
-            for assignment in (member.assignment, member.target_assignment)
-            for topic in assignment.topic_partitions
-        }
-        for name in {*assigned, *member.subscribed_topic_names}:
-            if not context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
-                raise TopicAuthorizationFailedError(
-                    "The group has described topic(s) that the client is not authorized to"
-                    " describe."
-                )
+        found.update(member.subscribed_topic_names)
+        for assignment in (member.assignment, member.target_assignment):
+            found.update(topic.topic_name for topic in assignment.topic_partitions)
+    return found

@@ -3,11 +3,7 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from aiokafka_lite.errors import (
-    BrokerResponseError,
-    GroupIdNotFound,
-    TopicAuthorizationFailedError,
-)
+from aiokafka_lite.errors import BrokerResponseError, GroupIdNotFound
 from aiokafka_lite.protocol.messages.share_group_describe import (
     Assignment,
     DescribedGroup,
@@ -18,6 +14,11 @@ from aiokafka_lite.protocol.messages.share_group_describe import (
 )
 from aiokafka_lite.testing.context import RequestContext
 from aiokafka_lite.testing.security.acl_table import Operation, Resource
+from aiokafka_lite.testing.serving.group_descriptions import (
+    add_authorized_operations,
+    check_described_topics,
+    named_partitions,
+)
 from aiokafka_lite.testing.share.embedded_share_group import ShareGroup, ShareMember
 from aiokafka_lite.testing.share.share_settings import check_share_enabled
 from aiokafka_lite.testing.share.sharing_assignor import ASSIGNOR_NAME
@@ -29,11 +30,7 @@ def handle(
 ) -> ShareGroupDescribeResponse:
     described = [_describe(group_id, context) for group_id in request.group_ids]
     if request.include_authorized_operations:
-        for group in described:
-            if not group.error_code:
-                group.authorized_operations = context.authorized_operations(
-                    Resource.GROUP, group.group_id
-                )
+        add_authorized_operations(described, context)
     return ShareGroupDescribeResponse(groups=described)
 
 
@@ -46,12 +43,7 @@ def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
         if not isinstance(group, ShareGroup):
             found = "not found" if group is None else "is not a share group"
             raise GroupIdNotFound(f"Group {group_id} {found}.")
-        for name in sorted(group.subscribed_topics()):
-            if not context.allows(Operation.DESCRIBE, Resource.TOPIC, name):
-                raise TopicAuthorizationFailedError(
-                    "The group has described topic(s) that the client is not authorized to"
-                    " describe."
-                )
+        check_described_topics(group.subscribed_topics(), context)
     except BrokerResponseError as error:
         return DescribedGroup(
             error_code=error.errno, error_message=wording(error), group_id=group_id
@@ -76,10 +68,6 @@ def _member(member: ShareMember, names: Mapping[UUID, str]) -> Member:
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         assignment=Assignment(
-            [
-                TopicPartitions(topic_id, names[topic_id], sorted(partitions))
-                for topic_id, partitions in member.assigned.items()
-                if topic_id in names
-            ]
+            [TopicPartitions(*one) for one in named_partitions(member.assigned, names)]
         ),
     )

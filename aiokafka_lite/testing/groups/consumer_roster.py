@@ -4,8 +4,7 @@
 members.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 from uuid import UUID
 
 from aiokafka_lite.errors import (
@@ -13,8 +12,7 @@ from aiokafka_lite.errors import (
     GroupMaxSizeReachedError,
     UnknownMemberIdError,
 )
-from aiokafka_lite.testing.groups.assignors import Partitions
-from aiokafka_lite.testing.groups.base_group import NO_MEMBER, Group, GroupKind, PartitionCheck
+from aiokafka_lite.testing.groups.base_group import NO_MEMBER, GroupKind, PartitionCheck
 from aiokafka_lite.testing.groups.committed_offsets import GroupOffsets
 from aiokafka_lite.testing.groups.consumer_epochs import (
     check_assignment_epoch,
@@ -25,14 +23,14 @@ from aiokafka_lite.testing.groups.consumer_member import ConsumerMember
 from aiokafka_lite.testing.groups.consumer_settings import ConsumerSettings
 from aiokafka_lite.testing.groups.consumer_subscriptions import ConsumerSubscriptions
 from aiokafka_lite.testing.groups.environment import Environment
+from aiokafka_lite.testing.groups.epoch_group import EpochGroup
 
 __all__ = ["ConsumerRoster"]
 
-FIRST_EPOCH: Final = 1
 LATEST_COMMIT: Final = 9  # the first version with member epochs
 
 
-class ConsumerRoster(Group):
+class ConsumerRoster(EpochGroup[ConsumerMember]):
     """The state of a consumer group.
 
     Args:
@@ -40,12 +38,6 @@ class ConsumerRoster(Group):
         offsets: Its committed offsets.
         environment: The cluster's time and topics.
         settings: Its configuration.
-
-    Attributes:
-        epoch: The group epoch, which changes with subscriptions and topics.
-        target_epoch: Epoch of `targets`.
-        members: Members by id, in the order in which they joined.
-        targets: The target assignment of each member.
     """
 
     kind: ClassVar[GroupKind] = "consumer"
@@ -57,13 +49,8 @@ class ConsumerRoster(Group):
         environment: Environment,
         settings: ConsumerSettings,
     ) -> None:
-        super().__init__(group_id, offsets)
+        super().__init__(group_id, offsets, environment)
         self.settings = settings
-        self.epoch = FIRST_EPOCH
-        self.target_epoch = FIRST_EPOCH
-        self.members: dict[str, ConsumerMember] = {}
-        self.targets: dict[str, Partitions] = {}
-        self._environment = environment
         self._subscriptions = ConsumerSubscriptions(environment, self.members)
 
     @property
@@ -85,22 +72,6 @@ class ConsumerRoster(Group):
     def subscribed_topics(self) -> frozenset[str]:
         return self._subscriptions.topics()
 
-    # Epochs
-
-    def begin_epoch(self) -> None:
-        """Start a new group epoch after a change of members, subscriptions or topics."""
-        self.epoch += 1
-        self.note()
-
-    def note(self) -> None:
-        """Store the state that outlives the members in the journal."""
-        remembered = {"kind": self.kind, "epoch": self.epoch}
-        self._environment.journal.note("group", (self.group_id,), remembered)
-
-    def recall(self, remembered: Mapping[str, Any]) -> None:
-        """Restore the state from the journal; unknown members must rejoin."""
-        self.epoch = self.target_epoch = remembered["epoch"]
-
     # Members
 
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
@@ -109,23 +80,6 @@ class ConsumerRoster(Group):
             if instance_id is not None and member.instance_id == instance_id:
                 return member
         return None
-
-    def member(self, member_id: str) -> ConsumerMember:
-        """Return the member with an id.
-
-        Raises:
-            UnknownMemberIdError: There is none.
-        """
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberIdError(
-                f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
-
-    def topic_names(self) -> dict[UUID, str]:
-        """The names of the cluster's topics by topic id."""
-        return {topic.topic_id: name for name, topic in self._environment.topics.items()}
 
     def member_of_instance(self, instance_id: str, member_id: str) -> ConsumerMember:
         """Return the static member with an instance id.

@@ -4,15 +4,14 @@ Source: Kafka's `GroupMetadataManager.shareGroupHeartbeat`. Members get their wh
 because partitions are shared: nothing is revoked first.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final
+from collections.abc import Callable
+from typing import ClassVar, Final
 from uuid import UUID
 
 from aiokafka_lite.errors import (
     FencedMemberEpochError,
     GroupIdNotFound,
     GroupMaxSizeReachedError,
-    UnknownMemberIdError,
 )
 from aiokafka_lite.protocol.messages.share_group_heartbeat import (
     Assignment,
@@ -21,10 +20,11 @@ from aiokafka_lite.protocol.messages.share_group_heartbeat import (
     TopicPartitions,
 )
 from aiokafka_lite.testing.groups.assignors import Candidate, Partitions
-from aiokafka_lite.testing.groups.base_group import Group, GroupKind, Joiner, PartitionCheck
+from aiokafka_lite.testing.groups.base_group import GroupKind, Joiner, PartitionCheck
 from aiokafka_lite.testing.groups.committed_offsets import GroupOffsets
 from aiokafka_lite.testing.groups.consumer_timers import MemberTimers, Timeout
 from aiokafka_lite.testing.groups.environment import Environment
+from aiokafka_lite.testing.groups.epoch_group import EpochGroup
 from aiokafka_lite.testing.share.share_settings import ShareSettings
 from aiokafka_lite.testing.share.sharing_assignor import assign_shared
 
@@ -32,7 +32,6 @@ __all__ = ["JOINING_EPOCH", "LEAVE_EPOCH", "ShareGroup", "ShareMember"]
 
 JOINING_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
-FIRST_EPOCH: Final = 1
 LATEST_COMMIT: Final = 9
 
 Initialize = Callable[[str, UUID, int], None]
@@ -75,7 +74,7 @@ class ShareMember:
         self.assigned: Partitions = {}
 
 
-class ShareGroup(Group):
+class ShareGroup(EpochGroup[ShareMember]):
     """A share group; owns the session timers of its members.
 
     Args:
@@ -84,12 +83,6 @@ class ShareGroup(Group):
         environment: The cluster's time and topics.
         settings: The group's settings.
         initialize: Makes the state of assigned partitions exist.
-
-    Attributes:
-        epoch: The group epoch, which changes with subscriptions and topics.
-        target_epoch: The epoch of `targets`.
-        members: Members by id, in the order in which they joined.
-        targets: The target assignment of each member.
     """
 
     kind: ClassVar[GroupKind] = "share"
@@ -102,13 +95,8 @@ class ShareGroup(Group):
         settings: ShareSettings,
         initialize: Initialize,
     ) -> None:
-        super().__init__(group_id, offsets)
+        super().__init__(group_id, offsets, environment)
         self.settings = settings
-        self.epoch = FIRST_EPOCH
-        self.target_epoch = FIRST_EPOCH
-        self.members: dict[str, ShareMember] = {}
-        self.targets: dict[str, Partitions] = {}
-        self._environment = environment
         self._initialize = initialize
         self._timers = MemberTimers(environment.clock)
         self._assigned_ms = 0
@@ -120,10 +108,6 @@ class ShareGroup(Group):
 
     def subscribed_topics(self) -> frozenset[str]:
         return frozenset[str]().union(*(member.topics for member in self.members.values()))
-
-    def topic_names(self) -> dict[UUID, str]:
-        """The names of the cluster's topics by topic id."""
-        return {topic.topic_id: name for name, topic in self._environment.topics.items()}
 
     # Offsets of the other kinds of groups
 
@@ -155,7 +139,7 @@ class ShareGroup(Group):
             BrokerResponseError: The error for the member; the group is unchanged.
         """
         if report.member_epoch == LEAVE_EPOCH:
-            self.remove(self._member(report.member_id).member_id)
+            self.remove(self.member(report.member_id).member_id)
             return ShareGroupHeartbeatResponse(
                 member_id=report.member_id, member_epoch=LEAVE_EPOCH, assignment=None
             )
@@ -168,7 +152,7 @@ class ShareGroup(Group):
         member.client_id, member.client_host = reporter.client_id, reporter.client_host
         self.members[member.member_id] = member
         if self._observe() or member.topics != before:
-            self._begin_epoch()
+            self.begin_epoch()
         self._assign_if_due()
         changed = self._advance(member)
         self.keep_alive(member.member_id)
@@ -200,7 +184,7 @@ class ShareGroup(Group):
         self.targets.pop(member_id, None)
         self._timers.cancel_member(member_id)
         self._observe()
-        self._begin_epoch()
+        self.begin_epoch()
         if not self.members:
             self.target_epoch = self.epoch
             self._assigned_ms = 0
@@ -217,33 +201,14 @@ class ShareGroup(Group):
 
     def next_state_epoch(self) -> int:
         """Begin a group epoch for offsets that an administrator sets; return it."""
-        self._begin_epoch()
+        self.begin_epoch()
         self.target_epoch = self.epoch
         return self.epoch
 
     def close(self) -> None:
         self._timers.close()
 
-    # The journal
-
-    def note(self) -> None:
-        """Store the state that outlives the members in the journal."""
-        remembered = {"kind": self.kind, "epoch": self.epoch}
-        self._environment.journal.note("group", (self.group_id,), remembered)
-
-    def recall(self, remembered: Mapping[str, Any]) -> None:
-        """Restore the state from the journal; unknown members must rejoin."""
-        self.epoch = self.target_epoch = remembered["epoch"]
-
     # Internals
-
-    def _member(self, member_id: str) -> ShareMember:
-        member = self.members.get(member_id)
-        if member is None:
-            raise UnknownMemberIdError(
-                f"Member {member_id} is not a member of group {self.group_id}."
-            )
-        return member
 
     def _reporting(self, report: ShareGroupHeartbeatRequest) -> ShareMember:
         known = self.members.get(report.member_id)
@@ -254,16 +219,12 @@ class ShareGroup(Group):
             )
         if report.member_epoch == JOINING_EPOCH:
             return known or ShareMember(report.member_id)
-        member = self._member(report.member_id)
+        member = self.member(report.member_id)
         if report.member_epoch not in (member.epoch, member.previous_epoch):
             raise FencedMemberEpochError(
                 f"The share group member has epoch {member.epoch}, not {report.member_epoch}."
             )
         return member
-
-    def _begin_epoch(self) -> None:
-        self.epoch += 1
-        self.note()
 
     def _observe(self) -> bool:
         """Return True if the partitions to assign have changed; make their states exist."""

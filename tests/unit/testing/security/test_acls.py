@@ -2,6 +2,7 @@
 
 import pytest
 
+from aiokafka_lite.admin.core.authorized_operations import AclOperation
 from aiokafka_lite.errors import (
     ClusterAuthorizationFailedError,
     DelegationTokenAuthorizationFailed,
@@ -242,3 +243,7 @@ def test_a_broker_asks_for_its_session(broker: SocketlessBroker) -> None:
     assert context.allows_any(READ, TOPIC)
     context.authorize(READ, TOPIC, "orders")
     assert context.authorized_operations(TOPIC, "orders") == 1 << READ | 1 << DESCRIBE
+
+
+def test_operations_have_the_numbers_of_the_admin_client() -> None:
+    assert {one.name: int(one) for one in Operation} == {one.name: int(one) for one in AclOperation}
