@@ -29,7 +29,15 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from aiokafka_lite.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka_lite.admin import (
+    AIOKafkaAdminClient,
+    ConsumerGroupDescription,
+    GroupListing,
+    GroupOffsets,
+    NewPartitions,
+    NewTopic,
+    Results,
+)
 from aiokafka_lite.structs import TopicPartition
 from tools.kafka import KafkaCluster, jars, jvm
 from tools.kafka.releases import NEWEST
@@ -68,16 +76,26 @@ async def make_groups(servers: str, count: int) -> None:
             tasks.create_task(make())
 
 
+Found = tuple[
+    list[GroupListing], Results[str, ConsumerGroupDescription], Results[str, GroupOffsets]
+]
+
+
+async def look(admin: AIOKafkaAdminClient) -> Found:
+    """List all groups, describe them and fetch their offsets."""
+    listed = (await admin.list_groups()).raise_for_errors()
+    names = [each.group_id for each in listed]
+    described = await admin.describe_consumer_groups(listed, typed=True)
+    return listed, described, await admin.list_consumer_groups_offsets(names)
+
+
 async def ours(admin: AIOKafkaAdminClient) -> tuple[float, Counts]:
     """Milliseconds of one round, and what it found."""
     began = time.perf_counter()
-    listed = (await admin.list_groups()).raise_for_errors()
-    names = [each.group_id for each in listed]
-    described = (await admin.describe_consumer_groups(listed, typed=True)).raise_for_errors()
-    fetched = (await admin.list_consumer_groups_offsets(names)).raise_for_errors()
-    empty = sum(each.state == "Empty" for each in described.values())
-    offsets = sum(len(each.raise_for_errors()) for each in fetched.values())
-    return (time.perf_counter() - began) * 1e3, (len(names), empty, offsets)
+    listed, described, fetched = await look(admin)
+    empty = sum(each.state == "Empty" for each in described.raise_for_errors().values())
+    offsets = sum(len(each.raise_for_errors()) for each in fetched.raise_for_errors().values())
+    return (time.perf_counter() - began) * 1e3, (len(listed), empty, offsets)
 
 
 @contextmanager
@@ -123,7 +141,7 @@ async def groups(servers: str, count: int, rounds: int) -> bool:
                     print(f"#   round {number}, {client}: {milliseconds:.0f} ms", flush=True)
         gc.collect()
         gc.freeze()  # as a service does once it has started
-        blocked = [await blocked_by(lambda: ours(admin)) for _ in range(rounds)]
+        blocked = [await blocked_by(lambda: look(admin)) for _ in range(rounds)]
         gc.unfreeze()
     medians = {client: statistics.median(each[1:]) for client, each in times.items()}
     for client, each in times.items():
