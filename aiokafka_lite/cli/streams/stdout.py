@@ -112,8 +112,15 @@ async def _ends_soon(writing: asyncio.Future[None]) -> bool:
         return False
     await asyncio.wait([writing], timeout=LAST_WORD)
     if not writing.done():
+        writing.add_done_callback(_ignore_result)
         return False
     writing.result()
     task.uncancel()
     task.cancel()  # raised by the caller's next await
     return True
+
+
+def _ignore_result(writing: asyncio.Future[None]) -> None:
+    """Retrieve the error of a write that nothing waits for, such as ClosedPipe."""
+    if not writing.cancelled():
+        writing.exception()
