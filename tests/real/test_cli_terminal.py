@@ -86,13 +86,14 @@ def test_ctrl_c_ends_a_writer_after_its_delivery(
 ) -> None:
     name = topic()
     writer = Terminal("produce", name, "--tee", "-X", "linger.ms=60000", environment=variables)
-    writer.type("typed\n")
-    writer.until("typed\r\ntyped")  # the terminal's echo, and --tee
+    for line in ("first", "second"):  # once the second is written by --tee, the first was sent
+        writer.type(f"{line}\n")
+        writer.until(f"{line}\r\n{line}")  # the terminal's echo, and --tee
     writer.type("\x03")
     assert writer.end() == 130
     reader = Terminal("consume", name, "-e", environment=variables)
     assert reader.end() == 0
-    assert "typed" in reader.output
+    assert "first" in reader.output
     assert "Traceback" not in writer.output
 
 
