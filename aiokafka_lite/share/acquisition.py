@@ -104,6 +104,7 @@ class Acquisition(Marks):
         last: The last acquired offset; not every offset between need be acquired.
         deadline: Loop time when the locks may end, at the earliest.
         latest: Loop time when the locks have ended, unless they are renewed.
+        duration: Seconds that the broker locks records.
 
     Attributes:
         lost: The error of further marks once all locks are gone.
@@ -131,8 +132,9 @@ class Acquisition(Marks):
         last: int,
         deadline: float,
         latest: float,
+        duration: float = 30.0,
     ) -> None:
-        super().__init__(first, bytearray([ABSENT]) * (last + 1 - first), deadline)
+        super().__init__(first, bytearray([ABSENT]) * (last + 1 - first), deadline, duration)
         self._owner = owner
         self._renewal: Outcome | None = None  # of the renewals to be taken
         self.topic_partition = topic_partition

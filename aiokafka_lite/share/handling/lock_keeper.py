@@ -50,7 +50,7 @@ class LockKeeper(Generic[_W]):
 
     def on_acquired(self, record: _W, now: float) -> None:
         """Records were acquired a moment ago; this is the first of them."""
-        self._watch.on_acquired(record, now)
+        self._watch.on_acquired(record)
         when = self._watch.next_check(record, now)
         if self._timer is None or self._fires_at > when:
             self._scan_at(when)

@@ -20,6 +20,10 @@ class Locked(Protocol):
     def lock_deadline(self) -> float:
         """End of the lock in loop time; it moves when a renewal succeeds."""
 
+    @property
+    def _lock_duration(self) -> float:
+        """Seconds that a lock lasts, as the broker reported."""
+
 
 class Due(Enum):
     """What a lock needs now."""
@@ -47,12 +51,9 @@ class LockWatch:
         self._renewing: dict[int, Locked] = {}  # by id: records are not hashable
         self._not_before: dict[int, float] = {}  # after a renewal that failed for now
 
-    def on_acquired(self, record: Locked, now: float) -> None:
-        """A record was acquired a moment ago: learn how long locks last."""
-        # A record that waited in a buffer has used some of its lock, so the longest one counts.
-        # A group's setting may become shorter: a lock seen once is forgotten in time.
-        seen = record.lock_deadline - now
-        self.duration = seen if seen > self.duration else self.duration * 0.9 + seen * 0.1
+    def on_acquired(self, record: Locked) -> None:
+        """A record was acquired: its broker has reported how long locks last."""
+        self.duration = record._lock_duration
 
     def next_action(self, record: Locked, now: float) -> Due:
         """Return what the record's lock needs; `on_renewing` must follow a renewal."""

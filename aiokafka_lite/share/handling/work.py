@@ -34,6 +34,10 @@ class Work(Protocol):
         the lock is known to be lost."""
 
     @property
+    def _lock_duration(self) -> float:
+        """Seconds that the broker locks records, as it last reported."""
+
+    @property
     def settled(self) -> bool:
         """True once the record was accepted, released or rejected."""
 

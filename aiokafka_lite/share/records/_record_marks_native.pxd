@@ -22,6 +22,7 @@ cdef class Marks:
     cdef public dict renewed
     cdef public int64_t base
     cdef public double deadline
+    cdef public double duration
 
     cdef unsigned char *place(self, int64_t offset) except? NULL
     cdef int state_of(self, int64_t offset) except -1

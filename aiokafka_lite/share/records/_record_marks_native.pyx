@@ -162,8 +162,11 @@ cdef class Acknowledgement:
 cdef class Marks:
     __doc__ = _TwinMarks.__doc__
 
-    def __init__(self, int64_t base, bytearray states not None, double deadline):
+    def __init__(
+        self, int64_t base, bytearray states not None, double deadline, double duration=30.0
+    ):
         self.base = base
+        self.duration = duration
         self.states = states
         self.deadline = deadline
         self.renewed = {}

@@ -241,6 +241,7 @@ class Marks:
         base: The first offset.
         states: One of `offset_states` for each offset.
         deadline: Loop time when the locks may end, at the earliest.
+        duration: Seconds that the broker locks records.
 
     Attributes:
         outcome: Of the terminal marks that were not taken yet, or None.
@@ -248,12 +249,15 @@ class Marks:
         renewed: Deadlines that differ, by offset.
     """
 
-    __slots__ = ("base", "deadline", "outcome", "refusal", "renewed", "states")
+    __slots__ = ("base", "deadline", "duration", "outcome", "refusal", "renewed", "states")
 
-    def __init__(self, base: int, states: bytearray, deadline: float) -> None:
+    def __init__(
+        self, base: int, states: bytearray, deadline: float, duration: float = 30.0
+    ) -> None:
         self.base = base
         self.states = states
         self.deadline = deadline
+        self.duration = duration
         self.outcome: OutcomeCore | None = None
         self.refusal: str | None = None
         self.renewed: dict[int, float] = {}

@@ -45,6 +45,10 @@ cdef class ShareRecord(ConsumerRecord):
         return self.marks().deadline_at(self.offset)
 
     @property
+    def _lock_duration(self):
+        return self.marks().duration
+
+    @property
     def settled(self):
         """True once the record was accepted, released or rejected."""
         return self.marks().marked_at(self.offset)

@@ -89,6 +89,10 @@ class ShareRecord(_Record[KT, VT], Generic[KT, VT]):
         return self._marks.deadline_of(self.offset)
 
     @property
+    def _lock_duration(self) -> float:
+        return self._marks.duration
+
+    @property
     def settled(self) -> bool:
         """True once the record was accepted, released or rejected."""
         return self._marks.is_marked(self.offset)

@@ -22,6 +22,7 @@ class FakeRecord:
         self.value = b"%d" % offset
         self.delivery_count = count
         self.lock_deadline = queue.loop.time() + queue.lock
+        self._lock_duration = queue.lock
         self.outcome: str | None = None
         self._queue = queue
 
