@@ -13,11 +13,11 @@ from typing import Any, Final
 from aiokafka_lite._arguments import INT64, check_callable, flag, milliseconds, size, wire_string
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.consumer import consumer_options as check
-from aiokafka_lite.consumer.consumer_interceptors import checked as checked_interceptors
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, Deserializer, GroupOptions
 from aiokafka_lite.consumer.partitions.reset_policy import reset_policy
 from aiokafka_lite.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.reading.record_interceptors import checked as checked_interceptors
 
 __all__ = [
     "DEFAULT_HEARTBEAT_MS",

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aiokafka_lite.consumer.consumer_interceptors import Interceptors
 from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset as OffsetReset
 from aiokafka_lite.consumer.partitions.reset_policy import ResetPolicy
+from aiokafka_lite.reading.record_interceptors import Interceptors
 
 if TYPE_CHECKING:  # membership is imported only with a group
     from aiokafka_lite.group.membership import MembershipOptions

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING
 
 from aiokafka_lite._home import check_home
 from aiokafka_lite._tasks import TaskOwner
-from aiokafka_lite._threads import NoThreadError, codec_threads
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.leader_requests import LeaderRequests
 from aiokafka_lite.cluster.metadata import Metadata
@@ -55,6 +54,7 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
 )
 from aiokafka_lite.group.assignment_lease import LeaseBook
+from aiokafka_lite.reading.heavy_batches import read_in_thread
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
@@ -550,10 +550,7 @@ class ConsumerCore:
         limit = CHUNK if self.options.deserializes else HEAVY_CHUNK
         decoded: list[Record] | KafkaError
         try:
-            try:
-                decoded = await codec_threads.run(self.loop, records.read, limit)
-            except NoThreadError:
-                decoded = records.read(limit)  # slow is better than not at all
+            decoded = await read_in_thread(self.loop, records, limit)
         except KafkaError as error:
             decoded = error
         except Exception:

@@ -6,18 +6,22 @@ records. Acquired offsets that a batch has no record for (control records, compa
 Non-obvious:
 - Offsets after the last complete batch are released, not acknowledged as gaps: their records exist,
   the response merely ends before them.
+- While a thread decodes, the locks may be lost: then the offsets are no longer gaps to be held, and
+  their records are dropped.
 - A corrupt batch is skipped as a whole; `on_undecodable` decides about its acquired offsets.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
+from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.errors import (
     CorruptRecordException,
     KafkaError,
@@ -25,13 +29,16 @@ from aiokafka_lite.errors import (
     UnsupportedCodecError,
 )
 from aiokafka_lite.protocol.primitives import Buffer
+from aiokafka_lite.reading.heavy_batches import LOOP_LIMIT, is_heavy, read_in_thread
+from aiokafka_lite.reading.undeserialized import attach_record
+from aiokafka_lite.record.compression import DEFAULT_LIMIT
 from aiokafka_lite.record.header import HEADER_SIZE, LENGTH_AT, LENGTH_END
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.share.acquisition import Acquisition
 from aiokafka_lite.share.records._share_record_python import AcquiredRange
 from aiokafka_lite.share.records.offset_states import REJECT, RELEASE
 from aiokafka_lite.share.share_record import ShareRecord, acquired_of
-from aiokafka_lite.structs import RECORD_OF_ERROR, TopicPartition, UndeserializedRecord
+from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["RAISE", "Decoding", "Deserializer", "Item"]
 
@@ -46,6 +53,7 @@ _KINDS: Final = {"reject": REJECT, "release": RELEASE}
 _WORDS: Final = {"reject": "rejected", "release": "released"}
 
 _CHUNK: Final = 512
+_HEAVY_CHUNK: Final = 2048  # a thread switch costs about 50 us
 _APART: Final = 64
 """Offsets between two acquired ranges from which they get acquisitions of their own. It bounds the
 memory for offsets that were not acquired."""
@@ -73,61 +81,90 @@ class Decoding:
     log_name: str = "share consumer"
     refusal: str | None = None
 
-    def decode(
-        self,
-        data: Buffer,
-        tp: TopicPartition,
-        ranges: Sequence[AcquiredRange],
-        acquire: Callable[[int, int], Acquisition],
-    ) -> tuple[list[Acquisition], list[Item]]:
-        """Decode the acquired records of one partition.
+    def acquire(
+        self, ranges: Sequence[AcquiredRange], make: Callable[[int, int], Acquisition]
+    ) -> list[Acquisition]:
+        """Make the acquisitions of ranges, which are ascending and disjoint.
 
         Args:
-            data: The `records` field.
-            tp: The partition.
-            ranges: The acquired offsets, ascending and disjoint.
-            acquire: Makes the acquisition of offsets from the first to the last.
-
-        Returns:
-            The acquisitions, and in offset order the records and the errors to raise.
+            ranges: The acquired offsets.
+            make: Makes the acquisition of offsets from the first to the last.
         """
-        clusters = _clusters(ranges)
         acquisitions = []
-        for cluster in clusters:
-            acquisition = acquire(cluster[0].first, cluster[-1].last)
+        for cluster in _clusters(ranges):
+            acquisition = make(cluster[0].first, cluster[-1].last)
+            acquisition.refusal = self.refusal
             for first, last, _ in cluster:
                 acquisition.acquire(first, last)
             acquisitions.append(acquisition)
-        items = self._read(data, tp, ranges, acquisitions)
-        for acquisition in acquisitions:
-            acquisition.refusal = self.refusal
-        return acquisitions, items
+        return acquisitions
 
-    def _read(
+    async def decode(
         self,
+        loop: asyncio.AbstractEventLoop,
         data: Buffer,
         tp: TopicPartition,
         ranges: Sequence[AcquiredRange],
         acquisitions: Sequence[Acquisition],
     ) -> list[Item]:
+        """Decode the acquired records of one partition; large compressed batches in a thread.
+
+        Args:
+            loop: The running event loop.
+            data: The `records` field.
+            tp: The partition.
+            ranges: The acquired offsets.
+            acquisitions: What `acquire` made of them. Those that are lost meanwhile have no items.
+
+        Returns:
+            In offset order the records, and the errors to raise.
+        """
+        steps = self._steps(data, tp, ranges, acquisitions)
+        try:
+            records, heavy = next(steps)
+            while True:
+                chunk: list[ConsumerRecord[Any, Any]] | KafkaError
+                try:
+                    if heavy:
+                        chunk = await read_in_thread(loop, records, _HEAVY_CHUNK)
+                    else:
+                        chunk = records.read(_CHUNK)
+                except _UNREADABLE as error:
+                    chunk = error
+                records, heavy = steps.send(chunk)
+        except StopIteration as stop:
+            items: list[Item] = stop.value
+            return items
+
+    def _steps(
+        self,
+        data: Buffer,
+        tp: TopicPartition,
+        ranges: Sequence[AcquiredRange],
+        acquisitions: Sequence[Acquisition],
+    ) -> Generator[tuple[RecordSet, bool], list[ConsumerRecord[Any, Any]] | KafkaError, list[Item]]:
+        """Yield each set to be read, and True if a thread should read it; return the items."""
         items: list[Item] = []
-        topic, partition = tp
         view = memoryview(data).cast("B")
         end = ranges[-1].last
-        records = RecordSet(view, topic, partition, ranges[0].first, check_crcs=self.check_crcs)
+        heavy = is_heavy(view)
+        records = self._open(view, tp, ranges[0].first, heavy)
         at, owner = 0, 0  # the current range and its acquisition
         while not records.exhausted and records.next_offset <= end:
-            try:
-                chunk = records.read(_CHUNK)
-            except _UNREADABLE as error:
+            chunk = yield records, heavy
+            if isinstance(chunk, KafkaError):
+                if not heavy and records.raise_limit(DEFAULT_LIMIT):
+                    heavy = True  # small, but it decompresses to much
+                    continue
                 after = _end_of_batch(view, records.next_offset)
                 last = end if after is None else min(after[0] - 1, end)
-                self._on_unreadable(acquisitions, tp, records.next_offset, last, error, items)
+                self._on_unreadable(acquisitions, tp, records.next_offset, last, chunk, items)
                 records.close()
                 if after is None:
                     return items
                 view = view[after[1] :]
-                records = RecordSet(view, topic, partition, after[0], check_crcs=self.check_crcs)
+                heavy = is_heavy(view)
+                records = self._open(view, tp, after[0], heavy)
                 continue
             acquired, at, owner = acquired_of(chunk, ranges, acquisitions, at, owner)
             if self.key_deserializer is None and self.value_deserializer is None:
@@ -140,6 +177,18 @@ class Decoding:
         records.close()
         return items
 
+    def _open(self, view: memoryview, tp: TopicPartition, offset: int, heavy: bool) -> RecordSet:
+        topic, partition = tp
+        limit = DEFAULT_LIMIT if heavy else LOOP_LIMIT
+        return RecordSet(
+            view,
+            topic,
+            partition,
+            offset,
+            check_crcs=self.check_crcs,
+            decompressed_limit=limit,
+        )
+
     def _deserialize(self, record: ShareRecord[Any, Any], items: list[Item]) -> None:
         part, key, value = "key", record.key, record.value
         try:
@@ -150,7 +199,7 @@ class Decoding:
                 record.value = self.value_deserializer(value)
         except Exception as error:
             record.key, record.value = key, value
-            _attach_record(error, part, record)
+            attach_record(error, part, record, "acknowledge() it by its offset")
             where = f"{record.topic}-{record.partition} offset {record.offset}"
             if self.on_undecodable == RAISE:
                 items.append(error)
@@ -254,23 +303,3 @@ def _end_of_batch(view: memoryview, offset: int) -> tuple[int, int] | None:
             return base + delta + 1, at + size
         at += size
     return None
-
-
-def _attach_record(error: Exception, part: str, record: ShareRecord[Any, Any]) -> None:
-    """Attach the record to the error of a deserializer, whatever its class."""
-    bad = UndeserializedRecord(
-        TopicPartition(record.topic, record.partition),
-        record.offset,
-        part,
-        record.key,
-        record.value,
-        record.timestamp,
-        tuple(record.headers),
-    )
-    # A frozen dataclass would refuse an ordinary assignment, and add_note with it.
-    object.__setattr__(error, RECORD_OF_ERROR, bad)
-    note = (
-        f"while deserializing the {part} of {record.topic}-{record.partition} offset "
-        f"{record.offset}; acknowledge() it by its offset"
-    )
-    object.__setattr__(error, "__notes__", [*getattr(error, "__notes__", ()), note])

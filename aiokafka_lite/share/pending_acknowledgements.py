@@ -96,8 +96,6 @@ class PendingAcknowledgements:
         self._newest[key] = max(newest, acquisition.last)
         self._open.setdefault(key, {})[acquisition] = None
         self._expiries.add(acquisition)
-        if acquisition.has_gaps:
-            self._marked.setdefault(key, {})[acquisition] = None
 
     def _lose_earlier(self, key: PartitionId, first: int, last: int) -> None:
         earlier = self._open.get(key, {})
@@ -106,7 +104,7 @@ class PendingAcknowledgements:
             self._forget_if_closed(each)
 
     def on_marked(self, acquisition: Acquisition) -> None:
-        """An acquisition has marks to be sent."""
+        """An acquisition has marks or gaps to be sent."""
         key = acquisition.partition_id
         if acquisition.terminal_waiting:
             self._marked.setdefault(key, {})[acquisition] = None

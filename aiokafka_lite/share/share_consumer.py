@@ -28,7 +28,7 @@ from aiokafka_lite._arguments import (
     whole,
 )
 from aiokafka_lite._version import __version__
-from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor
 from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
@@ -88,6 +88,10 @@ class AIOKafkaShareConsumer:
         key_deserializer: Called with each key (bytes or None); its result becomes the record's key.
         value_deserializer: Likewise for values.
         check_crcs: Check the CRC of each batch.
+        interceptors: `aiokafka_lite.abc.ConsumerInterceptor` objects. They see the records of each
+            response before a read returns them, may change them, and may leave some out, which are
+            accepted then. They cannot replace a record by another, which would have no lock. Their
+            `on_commit` is never called.
         client_rack: The rack of this client, for the broker's assignor.
         fetch_max_wait_ms: How long a broker may wait for `fetch_min_bytes` of new records.
         fetch_min_bytes: Bytes that end a broker's wait.
@@ -143,6 +147,7 @@ class AIOKafkaShareConsumer:
         key_deserializer: Deserializer | None = None,
         value_deserializer: Deserializer | None = None,
         check_crcs: bool = True,
+        interceptors: Sequence[ConsumerInterceptor] = (),
         client_rack: str | None = None,
         fetch_max_wait_ms: int = 500,
         fetch_min_bytes: int = 1,
@@ -191,6 +196,7 @@ class AIOKafkaShareConsumer:
             key_deserializer=key_deserializer,
             value_deserializer=value_deserializer,
             check_crcs=check_crcs,
+            interceptors=interceptors,
             client_rack=client_rack,
             fetch_max_wait_ms=fetch_max_wait_ms,
             fetch_min_bytes=fetch_min_bytes,

@@ -33,6 +33,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.share.acknowledgement import Failures
 from aiokafka_lite.share.acquired_records import Item
+from aiokafka_lite.share.group_beginning import warn_of_latest
 from aiokafka_lite.share.leaders.leader_links import LeaderLinks
 from aiokafka_lite.share.leaders.link_owner import Claimant
 from aiokafka_lite.share.loss_log import LossLog
@@ -40,6 +41,7 @@ from aiokafka_lite.share.records.offset_states import ACCEPT, RELEASE, RENEW
 from aiokafka_lite.share.records.record_marks import Acknowledgement, Marks
 from aiokafka_lite.share.share_buffer import ShareBuffer
 from aiokafka_lite.share.share_group import ShareGroup
+from aiokafka_lite.share.share_interceptors import intercepted
 from aiokafka_lite.share.share_metrics import ShareMetrics
 from aiokafka_lite.share.share_options import ShareOptions
 from aiokafka_lite.share.share_record import ShareRecord
@@ -54,6 +56,9 @@ STOP_WITHIN: Final = 5.0
 
 GIVE_UP_WITHIN: Final = 1.0
 """Maximum seconds for a failed or cancelled `start` to leave the group."""
+
+LOOK_WITHIN: Final = 5.0
+"""Seconds that `start` looks where the group begins."""
 
 CLOSING_TAKES: Final = 0.5
 """Seconds of `STOP_WITHIN` reserved for ending tasks and connections."""
@@ -145,7 +150,7 @@ class ShareCore:
                 if not self.closed:
                     await self.group.close(self.loop.time() + GIVE_UP_WITHIN)
             finally:
-                self.abort()
+                self._end()
             if stopped and isinstance(error, KafkaError):
                 raise ConsumerStoppedError() from None
             raise
@@ -161,6 +166,14 @@ class ShareCore:
             self.group.subscribe(self.topics)
             self._on_metadata(self.cluster.metadata)
             await self.group.wait_assigned()
+            deadline = self.loop.time() + min(LOOK_WITHIN, self.options.request_timeout)
+            await warn_of_latest(
+                self.cluster,
+                self.options.group_id,
+                self.assignment,
+                deadline,
+                self.options.log_name,
+            )
 
     async def stop(self) -> None:
         """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
@@ -185,6 +198,12 @@ class ShareCore:
 
     def abort(self) -> None:
         """Close everything at once, without awaiting; callable in a finalizer. Idempotent."""
+        self._end()
+        if self.options.interceptors is not None:
+            self.options.interceptors.close()
+
+    def _end(self) -> None:
+        """`abort` without closing what a later core may use. Idempotent."""
         if self.closed:
             return
         self.closed = self.stopping = True
@@ -356,6 +375,9 @@ class ShareCore:
 
     def on_items(self, items: Sequence[Item], tp: TopicPartition) -> None:
         self._wish = 0
+        interceptors = self.options.interceptors
+        if interceptors is not None:
+            items = intercepted(interceptors, items, self.options.log_name)
         if items:
             self.buffer.add(items)
 

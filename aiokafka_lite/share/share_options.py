@@ -17,6 +17,7 @@ from aiokafka_lite._arguments import (
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.group.membership import MembershipOptions
+from aiokafka_lite.reading.record_interceptors import Interceptors, checked
 from aiokafka_lite.share.acquired_records import Decoding, Deserializer
 
 __all__ = ["ShareOptions", "refuse_options", "share_options"]
@@ -56,6 +57,7 @@ class ShareOptions:
         implicit: True if reading on accepts what was delivered.
         decoding: How to decode records.
         membership: Options of the membership.
+        interceptors: See records before the application does, or None.
         log_name: The client id and the group, as every log line names this consumer.
     """
 
@@ -64,6 +66,7 @@ class ShareOptions:
     record_limit: bool
     implicit: bool
     decoding: Decoding
+    interceptors: Interceptors | None
     membership: MembershipOptions
     fetch_max_wait: float
     fetch_min_bytes: int
@@ -85,6 +88,7 @@ def share_options(
     key_deserializer: Deserializer | None,
     value_deserializer: Deserializer | None,
     check_crcs: bool,
+    interceptors: object,
     client_rack: str | None,
     fetch_max_wait_ms: float,
     fetch_min_bytes: int,
@@ -134,6 +138,7 @@ def share_options(
             if implicit == "implicit"
             else None,
         ),
+        interceptors=checked(interceptors, log_name),
         membership=MembershipOptions(
             group_id=group,
             max_poll_interval=milliseconds("max_poll_interval_ms", max_poll_interval_ms, least=1),

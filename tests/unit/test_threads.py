@@ -17,8 +17,8 @@ import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka_lite._threads import NoThreadError, ThreadPool, codec_threads, lookup_threads
-from aiokafka_lite.consumer.fetching import partition_response as answers
 from aiokafka_lite.producer.batching import _batches_python
+from aiokafka_lite.reading import heavy_batches
 from aiokafka_lite.testing import FakeCluster
 
 
@@ -285,7 +285,7 @@ async def test_clients_work_while_the_default_executor_is_full(
         monkeypatch.setattr(pool, "run", spy)
     values = [os.urandom(1000) for _ in range(900)]
     assert _batches_python.COMPRESS_ELSEWHERE_FROM < 900_000
-    assert answers.HEAVY_BATCH < 900_000
+    assert heavy_batches.HEAVY_BATCH < 900_000
     async with asyncio.timeout(30), FakeCluster(topics={"big": 1}) as cluster:
         producer = AIOKafkaProducer(
             bootstrap_servers=by_name(cluster),

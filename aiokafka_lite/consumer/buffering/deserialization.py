@@ -7,16 +7,12 @@ catch it. A note reports the record for people, and an `UndeserializedRecord` fo
 
 from __future__ import annotations
 
-from typing import Final
-
-from aiokafka_lite.consumer.consumer_interceptors import Interceptors
 from aiokafka_lite.consumer.consumer_options import Deserializer
 from aiokafka_lite.consumer.partitions.delivery import Record
-from aiokafka_lite.structs import RECORD_OF_ERROR, TopicPartition, UndeserializedRecord
+from aiokafka_lite.reading.record_interceptors import Interceptors
+from aiokafka_lite.reading.undeserialized import attach_record
 
 __all__ = ["Deserialization"]
-
-_NOTES: Final = "__notes__"
 
 
 class Deserialization:
@@ -73,7 +69,7 @@ class Deserialization:
             record = records[done]
             if key_deserializer is not None:
                 record.key = key  # as it was read
-            _attach_record(error, part, record)
+            attach_record(error, part, record, "seek() past it to skip it")
             return done, error
         return done, None
 
@@ -82,23 +78,3 @@ class Deserialization:
         if self._interceptors is None or not records:
             return records
         return self._interceptors.on_consume(records)
-
-
-def _attach_record(error: Exception, part: str, record: Record) -> None:
-    """Attach the record to the error, whatever its class."""
-    bad = UndeserializedRecord(
-        TopicPartition(record.topic, record.partition),
-        record.offset,
-        part,
-        record.key,
-        record.value,
-        record.timestamp,
-        tuple(record.headers),
-    )
-    # A frozen dataclass would refuse an ordinary assignment, and add_note with it.
-    object.__setattr__(error, RECORD_OF_ERROR, bad)
-    note = (
-        f"while deserializing the {part} of {record.topic}-{record.partition} "
-        f"offset {record.offset}; seek() past it to skip it"
-    )
-    object.__setattr__(error, _NOTES, [*getattr(error, _NOTES, ()), note])

@@ -28,13 +28,13 @@ from time import monotonic
 from aiokafka_lite.consumer.buffering.background_decode import HeavySets
 from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
 from aiokafka_lite.consumer.buffering.deserialization import Deserialization
-from aiokafka_lite.consumer.consumer_interceptors import Interceptors
 from aiokafka_lite.consumer.consumer_metrics import ConsumerMetrics
 from aiokafka_lite.consumer.consumer_options import Deserializer
 from aiokafka_lite.consumer.partitions.delivery import EMPTY, Chunk, Delivery, Record
 from aiokafka_lite.consumer.partitions.positions import PartitionState, error_of
 from aiokafka_lite.consumer.partitions.response_body import ResponseBody
 from aiokafka_lite.errors import IllegalStateError, KafkaError, RecordTooLargeError
+from aiokafka_lite.reading.record_interceptors import Interceptors
 from aiokafka_lite.record.columnar.columns import Columns, columns_of, read_columns
 from aiokafka_lite.record.compression import DEFAULT_LIMIT
 from aiokafka_lite.record.record_set import RecordSet

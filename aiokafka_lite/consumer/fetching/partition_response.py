@@ -23,24 +23,13 @@ from aiokafka_lite.consumer.partitions.positions import PartitionState, Position
 from aiokafka_lite.consumer.partitions.response_body import ResponseBody
 from aiokafka_lite.errors import BrokerResponseError, KafkaError, for_code
 from aiokafka_lite.protocol.messages.fetch import PartitionData
+from aiokafka_lite.reading.heavy_batches import LOOP_LIMIT, is_heavy
 from aiokafka_lite.record.compression import DEFAULT_LIMIT, Bytes
-from aiokafka_lite.record.header import LENGTH_AT, LENGTH_END, BatchHeader
+from aiokafka_lite.record.header import LENGTH_AT, LENGTH_END
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
 log = logging.getLogger(__name__)
-
-HEAVY_BATCH: Final = 128 * 1024
-"""Compressed bytes from which a batch is decompressed in a thread. gzip decompresses about half a
-gigabyte per second, so a smaller batch normally takes the event loop a millisecond or two."""
-
-LOOP_LIMIT: Final = 2 * 1024 * 1024
-"""Maximum bytes of a batch that is decompressed in the event loop, which takes up to four
-milliseconds. A batch that exceeds it, however small its compressed form, is left to a thread."""
-
-HEAVY_MESSAGES: Final = 16 * 1024
-"""Bytes from which a v0 or v1 message set is decoded in a thread: a message costs many times as
-much as a record of a v2 batch, and a compressed one may wrap a thousand times its size."""
 
 MOST_REPEATED: Final = 1000
 """Number of kinds of failed fetches whose log lines are counted; they are forgotten beyond it."""
@@ -264,17 +253,6 @@ def _is_truncated(records: Bytes) -> bool:
     if len(records) < LENGTH_END:
         return True
     return int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True) > len(records) - LENGTH_END
-
-
-def is_heavy(records: Bytes) -> bool:
-    """True if decoding would block the event loop: the first batch, taken as typical, is
-    compressed and large, or of an old format."""
-    if len(records) < min(HEAVY_BATCH, HEAVY_MESSAGES):
-        return False
-    header = BatchHeader.read(records, 0)
-    if header.magic < 2:
-        return len(records) >= HEAVY_MESSAGES
-    return header.codec != 0 and header.batch_length >= HEAVY_BATCH
 
 
 def _fields(state: PartitionState, node: int) -> dict[str, object]:

@@ -147,12 +147,12 @@ class LinkExchanges:
             self._results.fail(parts, self._stopped(), renews=False)
             raise
         else:
-            self._on_fetch_response(response, connection, parts, sent_at)
+            await self._on_fetch_response(response, connection, parts, sent_at)
         finally:
             link.claimed = 0
             self.in_flight = {}
 
-    def _on_fetch_response(
+    async def _on_fetch_response(
         self, response: ShareFetchResponse, connection: Connection, parts: Parts, sent_at: float
     ) -> None:
         results = self._results
@@ -186,7 +186,7 @@ class LinkExchanges:
                         size += len(partition.records)
                         ranges = acquired_ranges(partition.acquired_records, budget)
                         budget -= sum(last + 1 - first for first, last, _ in ranges)
-                        records += self._acquire(key, partition.records, ranges, sent_at, now)
+                        records += await self._acquire(key, partition.records, ranges, sent_at, now)
         except KafkaProtocolError as error:
             results.on_unanswered(parts, error)
             connection.close(error)
@@ -199,7 +199,7 @@ class LinkExchanges:
             self._pace.pause(now)
         self._owner.on_fetched(self._link, records, size, now - sent_at)
 
-    def _acquire(
+    async def _acquire(
         self,
         key: PartitionId,
         data: Buffer,
@@ -216,9 +216,9 @@ class LinkExchanges:
         lock = self._results.lock
 
         def acquire(first: int, last: int) -> Acquisition:
-            return Acquisition(self._link, tp, key, first, last, sent_at + lock, now + lock)
+            return Acquisition(self._link, tp, key, first, last, sent_at + lock, now + lock, lock)
 
-        acquisitions, items = self._decoding.decode(data, tp, ranges, acquire)
+        acquisitions = self._decoding.acquire(ranges, acquire)
         for acquisition in acquisitions:
             inside = [
                 (each.first, each.last)
@@ -226,8 +226,11 @@ class LinkExchanges:
                 if acquisition.base <= each.first <= acquisition.last
             ]
             self._pending.on_acquired(acquisition, inside)
+        loop = self._link.loop
+        items = await self._decoding.decode(loop, data, tp, ranges, acquisitions)
+        for acquisition in acquisitions:
             if acquisition.has_gaps:
-                self._pace.on_marked(now)
+                self._link.on_marked(acquisition)
         self._owner.on_items(items, tp)
         return len(items)
 

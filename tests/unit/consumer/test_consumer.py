@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.fetching.partition_response import is_heavy
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalOperation,
@@ -24,6 +23,7 @@ from aiokafka_lite.errors import (
     UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.reading.heavy_batches import is_heavy
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import OffsetAndTimestamp, TopicPartition
 from aiokafka_lite.testing import FakeCluster

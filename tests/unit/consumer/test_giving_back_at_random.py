@@ -18,7 +18,7 @@ import pytest
 from aiokafka_lite import AIOKafkaProducer, OffsetAndMetadata, TopicPartition
 from aiokafka_lite.consumer import core
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.fetching import partition_response as answers
+from aiokafka_lite.reading import heavy_batches
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import rebase
@@ -380,7 +380,7 @@ async def test_failed_batches_are_read_again_whatever_else_reads(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr(answers, "HEAVY_BATCH", chance.choice([200, 2000]))
+    monkeypatch.setattr(heavy_batches, "HEAVY_BATCH", chance.choice([200, 2000]))
     monkeypatch.setattr(core, "HEAVY_CHUNK", 7)
     async with (
         FakeCluster(brokers=BROKERS, seed=seed) as cluster,

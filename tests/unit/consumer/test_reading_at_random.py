@@ -18,10 +18,10 @@ import pytest
 from aiokafka_lite.consumer import core
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.fetching import broker_fetch
-from aiokafka_lite.consumer.fetching import partition_response as answers
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.net import buffers, frames
 from aiokafka_lite.protocol.api_keys import ApiKey
+from aiokafka_lite.reading import heavy_batches
 from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.columnar.columns import Columns
 from aiokafka_lite.record.compression import Compression
@@ -396,7 +396,9 @@ async def test_each_record_is_read_once_and_in_order(
     monkeypatch.setattr(frames, "LARGEST_SCRATCH", 512)
     monkeypatch.setattr(buffers, "SMALLEST", 512)  # so that memory is used again and again
     monkeypatch.setattr(broker_fetch, "LEAST_RESPONSE", 1000)
-    monkeypatch.setattr(answers, "HEAVY_BATCH", chance.choice([200, 2000, answers.HEAVY_BATCH]))
+    monkeypatch.setattr(
+        heavy_batches, "HEAVY_BATCH", chance.choice([200, 2000, heavy_batches.HEAVY_BATCH])
+    )
     monkeypatch.setattr(core, "HEAVY_CHUNK", 7)
     async with FakeCluster(brokers=BROKERS, seed=seed) as cluster:
         cluster.create_topic("orders", PARTITIONS, 2, {"cleanup.policy": "compact,delete"})

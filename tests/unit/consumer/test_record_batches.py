@@ -12,9 +12,9 @@ import pytest
 from aiokafka_lite import AIOKafkaProducer, errors
 from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.fetching.partition_response import is_heavy
 from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset
 from aiokafka_lite.consumer.record_batches import Batches
+from aiokafka_lite.reading.heavy_batches import is_heavy
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.legacy import encode_message_set
 from aiokafka_lite.structs import TopicPartition
@@ -399,9 +399,7 @@ async def test_columns_of_large_compressed_batches(
 
     noise = [i.to_bytes(4, "big") * 50 + bytes([i % 251]) * 3 for i in range(30_000)]
     data = batch(noise, compression=Compression.LZ4)
-    assert (
-        len(data) >= import_module("aiokafka_lite.consumer.fetching.partition_response").HEAVY_BATCH
-    )
+    assert len(data) >= import_module("aiokafka_lite.reading.heavy_batches").HEAVY_BATCH
     append_batch(cluster, data, "orders", 0)
     seen: list[bytes | None] = []
     async with make("orders") as consumer, consumer.batches(columns=True) as batches:

@@ -53,6 +53,8 @@ class Leader:
             if offset not in gaps:
                 assert acquisition.hold(offset)
         self.pending.on_acquired(acquisition, [(first, last)])
+        if gaps:
+            self.pending.on_marked(acquisition)
         return acquisition
 
     def exchange(self, now: float = 0.0) -> bool:

@@ -13,12 +13,13 @@ from aiokafka_lite.consumer import core
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.fetching import broker_fetch
 from aiokafka_lite.consumer.fetching import partition_response as answers
-from aiokafka_lite.consumer.fetching.partition_response import is_heavy
 from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
 from aiokafka_lite.errors import for_code
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 from aiokafka_lite.protocol.messages.metadata import MetadataResponse
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.reading import heavy_batches
+from aiokafka_lite.reading.heavy_batches import is_heavy
 from aiokafka_lite.record.compression import Bytes, Compression, decompress
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
@@ -510,7 +511,7 @@ async def test_a_leader_in_a_fetch_response_is_used() -> None:
 async def test_a_partition_that_waits_for_a_thread_does_not_wait_for_memory(
     make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "HEAVY_BATCH", 1000)
+    monkeypatch.setattr(heavy_batches, "HEAVY_BATCH", 1000)
     monkeypatch.setattr(core, "HEAVY_CHUNK", 2)
     monkeypatch.setattr(broker_fetch, "LEAST_RESPONSE", 1000)
     chance = random.Random(1)
@@ -563,7 +564,7 @@ async def test_a_small_batch_that_decompresses_to_megabytes_does_so_in_a_thread(
 async def test_who_waits_for_one_partition_does_not_wait_for_the_threads_of_others(
     cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "HEAVY_BATCH", 100)
+    monkeypatch.setattr(heavy_batches, "HEAVY_BATCH", 100)
     monkeypatch.setattr(core, "HEAVY_CHUNK", 2)
     for partition in range(3):
         append(cluster, [bytes(range(200))] * 9, partition, compression=Compression.LZ4)

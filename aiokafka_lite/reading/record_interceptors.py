@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.abc import ConsumerInterceptor
-from aiokafka_lite.consumer.partitions.delivery import Record
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Interceptors", "checked"]
 
 log: Final = logging.getLogger(__name__)
+
+Record = ConsumerRecord[Any, Any]
 
 
 class Interceptors:

@@ -1,0 +1,41 @@
+"""The record in the error of a deserializer."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiokafka_lite._consumer_record import ConsumerRecord
+from aiokafka_lite.structs import RECORD_OF_ERROR, TopicPartition, UndeserializedRecord
+
+__all__ = ["attach_record"]
+
+_NOTES: Final = "__notes__"
+
+
+def attach_record(
+    error: Exception, part: str, record: ConsumerRecord[Any, Any], advice: str
+) -> None:
+    """Attach a record to the error of its deserializer, whatever the error's class.
+
+    Args:
+        error: Raised by the application's deserializer.
+        part: "key" or "value".
+        record: With the key and the value as they were read.
+        advice: What the application can do.
+    """
+    bad = UndeserializedRecord(
+        TopicPartition(record.topic, record.partition),
+        record.offset,
+        part,
+        record.key,
+        record.value,
+        record.timestamp,
+        tuple(record.headers),
+    )
+    # A frozen dataclass would refuse an ordinary assignment, and add_note with it.
+    object.__setattr__(error, RECORD_OF_ERROR, bad)
+    note = (
+        f"while deserializing the {part} of {record.topic}-{record.partition} "
+        f"offset {record.offset}; {advice}"
+    )
+    object.__setattr__(error, _NOTES, [*getattr(error, _NOTES, ()), note])

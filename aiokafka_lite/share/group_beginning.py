@@ -1,0 +1,131 @@
+"""Where a new share group begins: a warning if it skips the records that exist.
+
+The brokers initialize the share partitions of a group with the first fetch, at the end of the
+partition unless the group's configuration differs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import Final
+
+from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.cluster.retry import ANY, CoordinatorOf, call
+from aiokafka_lite.errors import KafkaError, for_code
+from aiokafka_lite.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from aiokafka_lite.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+    DescribeShareGroupOffsetsResponse,
+)
+from aiokafka_lite.structs import TopicPartition
+
+__all__ = ["warn_of_latest"]
+
+log: Final = logging.getLogger(__name__)
+
+_GROUP: Final = 32  # the resource type
+_RESET: Final = "share.auto.offset.reset"
+_LATEST: Final = "latest"
+
+
+async def warn_of_latest(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Collection[TopicPartition],
+    deadline: float,
+    log_name: str,
+) -> None:
+    """Log a warning if the group is new to all partitions and begins at their ends.
+
+    A client without the right to describe the group's configuration gets no warning.
+
+    Args:
+        cluster: Connected.
+        group_id: The share group.
+        partitions: The assigned ones.
+        deadline: In loop time.
+        log_name: Names the consumer in the log.
+    """
+    try:
+        # Brokers store the start offset of a partition with its first acknowledgement, so a group
+        # that is not new may lack some.
+        new = await _uninitialized(cluster, group_id, partitions, deadline)
+        if not new or len(new) < len(partitions):
+            return
+        if await _reset(cluster, group_id, deadline) != _LATEST:
+            return
+    except KafkaError as error:
+        log.debug("%s: where the group begins is unknown: %r", log_name, error)
+        return
+    first, more = min(new), len(new) - 1
+    log.warning(
+        "%s: the group is new to %s-%d%s, and %s is 'latest': it skips all records that exist. "
+        "Set the group's %s to 'earliest' to process them",
+        log_name,
+        *first,
+        f" and {more} more partitions" if more else "",
+        _RESET,
+        _RESET,
+    )
+
+
+async def _uninitialized(
+    cluster: Cluster, group_id: str, partitions: Collection[TopicPartition], deadline: float
+) -> set[TopicPartition]:
+    """The partitions without a stored start offset."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    if not topics:
+        return set()
+    request = DescribeShareGroupOffsetsRequest(
+        [
+            DescribeShareGroupOffsetsRequestGroup(
+                group_id,
+                [
+                    DescribeShareGroupOffsetsRequestTopic(name, numbers)
+                    for name, numbers in topics.items()
+                ],
+            )
+        ]
+    )
+
+    def check(response: DescribeShareGroupOffsetsResponse) -> None:
+        for group in response.groups:
+            if group.error_code:
+                raise for_code(group.error_code)(group.error_message or group_id)
+
+    route = CoordinatorOf(group_id, CoordinatorKind.GROUP)
+    response = await call(cluster, request, route, deadline, check=check)
+    return {
+        TopicPartition(topic.topic_name, each.partition_index)
+        for group in response.groups
+        for topic in group.topics
+        for each in topic.partitions
+        if not each.error_code and each.start_offset < 0
+    } & set(partitions)
+
+
+async def _reset(cluster: Cluster, group_id: str, deadline: float) -> str | None:
+    """The group's `share.auto.offset.reset`, or None if the response lacks it."""
+    request = DescribeConfigsRequest([DescribeConfigsResource(_GROUP, group_id, [_RESET])])
+
+    def check(response: DescribeConfigsResponse) -> None:
+        for result in response.results:
+            if result.error_code:
+                raise for_code(result.error_code)(result.error_message or group_id)
+
+    response = await call(cluster, request, ANY, deadline, check=check)
+    for result in response.results:
+        for config in result.configs:
+            if config.name == _RESET:
+                return config.value
+    return None
