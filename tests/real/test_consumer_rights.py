@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite import AIOKafkaClient
+from aiokafka_lite import AIOKafkaClient, AIOKafkaShareConsumer
+from aiokafka_lite.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 from aiokafka_lite.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from tools.kafka import KafkaCluster
 
@@ -95,3 +96,15 @@ async def test_denied_topic_raises(make: Any, package: Any, group_id: str | None
     with pytest.raises(package.errors.TopicAuthorizationFailedError):
         await asyncio.wait_for(consumer.start(), 20)
     await consumer.stop()
+
+
+async def test_a_share_consumer_without_rights_raises(guarded: str) -> None:
+    options = {"bootstrap_servers": guarded, "request_timeout_ms": 20_000}
+    for topic, group_id, error in (
+        ("open", "secret-workers", GroupAuthorizationFailedError),
+        ("secret", "workers", TopicAuthorizationFailedError),
+    ):
+        consumer = AIOKafkaShareConsumer(topic, group_id=group_id, **options)
+        with pytest.raises(error, match="secret"):
+            await consumer.start()
+        await consumer.stop()

@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka_lite import (
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    AIOKafkaShareConsumer,
+    TopicPartition,
+)
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import AuthenticationFailedError
@@ -115,6 +120,29 @@ async def test_round_trip_over_several_sasl_sessions(
     if mechanism == "OAUTHBEARER":
         provider = chosen["sasl_oauth_token_provider"]
         assert provider.asked > len(connections)  # the sessions were renewed on open connections
+
+
+async def test_locks_outlive_several_sasl_sessions(guarded: KafkaCluster) -> None:
+    """A share consumer's session belongs to its connection, which is re-authenticated."""
+    chosen = arguments(guarded, "SCRAM-SHA-512", "SASL_SSL")
+    async with (
+        AIOKafkaShareConsumer("guarded", group_id="share-sasl", **chosen) as consumer,
+        AIOKafkaProducer(**chosen) as producer,
+        asyncio.timeout(120),
+    ):
+        reading = asyncio.create_task(consumer.getone())
+        while not reading.done():  # a new group begins at the end, once it has fetched
+            await producer.send_and_wait("guarded", b"kept")
+            await asyncio.sleep(0.1)
+        kept = await reading
+        connections = connections_of(consumer._core.cluster)
+        until = time.monotonic() + 3 * SESSION_MS / 1000
+        while time.monotonic() < until:
+            await producer.send_and_wait("guarded", b"record")
+            assert await (await consumer.getone()).accept() is None
+        assert not any(connection.closed for connection in connections)
+        assert (kept.value, kept.delivery_count) == (b"kept", 1)
+        assert await kept.accept() is None
 
 
 def connections_of(cluster: Cluster) -> list[Connection]:

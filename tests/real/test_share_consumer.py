@@ -232,3 +232,36 @@ async def test_undecodable_records_are_rejected_or_raised(kafka, topic) -> None:
         await consumer.flush()
     assert numbers == set(range(10)) - {4}
     await assert_nothing_is_left(kafka, group, name)
+
+
+async def test_start_warns_of_a_new_group_at_latest(kafka, topic, caplog) -> None:
+    name, group = topic(), f"share-{uuid.uuid4().hex[:10]}"
+    await produce(kafka, name, range(1))
+    async with consumer_of(kafka, name, group=group):
+        pass
+    assert "share.auto.offset.reset is 'latest'" in caplog.text
+    caplog.clear()
+    async with consumer_of(kafka, name, group=await new_group(kafka)):
+        pass
+    assert "latest" not in caplog.text
+
+
+async def test_batch_optimized_reads_everything_once(kafka, topic) -> None:
+    name, group = topic(partitions=2), await new_group(kafka)
+    await produce(kafka, name, range(1000), partitions=2)
+    seen: list[int] = []
+    async with (
+        consumer_of(
+            kafka, name, group=group, acquire_mode="batch_optimized", max_poll_records=50
+        ) as consumer,
+        asyncio.timeout(PATIENCE),
+    ):
+        while len(seen) < 1000:
+            batch = await consumer.getmany(timeout_ms=1000)
+            assert len(batch) <= 50
+            seen += [int(record.value) for record in batch]
+            assert all(record.delivery_count == 1 for record in batch)
+            batch.accept()
+        await consumer.flush()
+    assert sorted(seen) == list(range(1000))
+    await assert_nothing_is_left(kafka, group, name)

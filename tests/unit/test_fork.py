@@ -15,7 +15,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no for
 
 BEGIN = """
 import asyncio, gc, os, sys, time, warnings
-from aiokafka_lite import AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka_lite import (
+    AIOKafkaClient, AIOKafkaConsumer, AIOKafkaProducer, AIOKafkaShareConsumer)
 from aiokafka_lite.errors import IllegalStateError
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
@@ -219,6 +220,48 @@ def test_inherited_consumer_raises_in_a_child() -> None:
         async with asyncio.timeout(20):
             assert [(await c.getone()).offset for _ in range(2)] == [1, 2]
             await c.stop()
+
+    with FakeCluster(topics={"t": 1}) as c:
+        asyncio.run(main(c))
+    """)
+
+
+def test_inherited_share_consumer_raises_in_a_child() -> None:
+    run("""
+    held = {}
+
+    async def main(cluster):
+        held["c"] = c = AIOKafkaShareConsumer(
+            "t", bootstrap_servers=cluster.bootstrap_servers, request_timeout_ms=60_000,
+            group_id="g")
+        await c.start()
+        assert not await c.getmany(timeout_ms=500)  # a new group begins at the end
+        cluster.produce("t", b"before", partition=0)
+        record = await c.getone()
+        assert record.value == b"before"
+        async def handle(record):
+            pass
+        def use():
+            refused(c.start)
+            refused(c.getone)
+            refused(c.getmany)
+            refused(c.flush)
+            refused(lambda: c.run(handle))
+            async def acknowledged():
+                c.acknowledge("t", 0, 0)
+            refused(acknowledged)
+            asyncio.run(c.stop())
+        assert in_child(use)
+        del c
+        def drop():
+            held.clear()
+            gc.collect()
+        assert in_child(drop)
+        async with asyncio.timeout(20):  # well below the request's
+            assert await record.accept() is None
+            cluster.produce("t", b"after", partition=0)
+            assert (await held["c"].getone()).value == b"after"
+            await held["c"].stop()
 
     with FakeCluster(topics={"t": 1}) as c:
         asyncio.run(main(c))

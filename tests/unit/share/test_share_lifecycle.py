@@ -1,0 +1,129 @@
+"""Share consumers that are dropped, refused by the session limit, or throttled."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from aiokafka_lite import AIOKafkaShareConsumer
+from aiokafka_lite.errors import GroupAuthorizationFailedError, ShareSessionLimitReachedError
+from aiokafka_lite.protocol.registry import ApiKey
+
+PATIENCE = 60.0
+SHARE_FETCH = ApiKey.SHARE_FETCH
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def share_tasks() -> list[str]:
+    return [task.get_name() for task in asyncio.all_tasks() if "share" in task.get_name()]
+
+
+async def test_a_dropped_consumer_warns_and_its_tasks_end(cluster, make) -> None:
+    reported: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+    for value in range(10):
+        cluster.produce("jobs", b"%d" % value, partition=0)
+    consumer = AIOKafkaShareConsumer(
+        "jobs", bootstrap_servers=cluster.bootstrap_servers, group_id="workers"
+    )
+    await consumer.start()
+    async with asyncio.timeout(PATIENCE):
+        held = await consumer.getone()  # the others are buffered
+    core = consumer._core
+    assert len(core.buffer) > 0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del consumer
+        gc.collect()
+    assert [str(each.message)[:30] for each in caught] == ["Unclosed AIOKafkaShareConsumer"]
+    assert caught[0].category is ResourceWarning
+    assert reported[0]["message"] == "Unclosed AIOKafkaShareConsumer"
+    reported.clear()
+    await until(lambda: not share_tasks())
+    assert len(core.buffer) == 0
+    assert held.lock_deadline == 0.0
+
+
+async def test_an_unstarted_consumer_warns_too() -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    consumer = AIOKafkaShareConsumer("jobs", group_id="workers")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del consumer
+        gc.collect()
+    assert [str(each.message)[:30] for each in caught] == ["Unclosed AIOKafkaShareConsumer"]
+
+
+async def test_a_stopped_consumer_leaves_no_task(cluster, make) -> None:
+    async with make("jobs"):
+        pass
+    assert share_tasks() == []
+
+
+async def test_a_reached_session_limit_delays_and_loses_nothing(cluster, make) -> None:
+    for value in range(4):
+        cluster.produce("jobs", b"%d" % value, partition=value % 2)
+    fault = cluster.control(SHARE_FETCH, times=6, error=ShareSessionLimitReachedError)
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        seen = set()
+        while len(seen) < 4:
+            for record in await consumer.getmany(timeout_ms=1000):
+                seen.add(record.value)
+                assert record.delivery_count == 1
+                assert await record.accept() is None
+    assert fault.hits == 6
+
+
+async def test_a_throttled_consumer_reads_on(cluster, make) -> None:
+    for value in range(4):
+        cluster.produce("jobs", b"%d" % value, partition=value % 2)
+
+    def throttle(response: Any) -> None:
+        response.throttle_time_ms = 20
+
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        faults = [
+            cluster.control(api, times=None, after_handling=True, edit=throttle)
+            for api in (SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE)
+        ]
+        seen = set()
+        while len(seen) < 4:
+            for record in await consumer.getmany(timeout_ms=1000, max_records=2):
+                seen.add(record.value)
+                assert await record.accept() is None
+        assert faults[0].hits > 0
+
+
+async def test_start_warns_of_a_new_group_at_latest(cluster, make, caplog) -> None:
+    cluster.produce("jobs", b"before", partition=0)
+    async with make("jobs", group_id="late") as consumer, asyncio.timeout(PATIENCE):
+        assert "new to jobs-0 and 1 more partitions, and share.auto.offset.reset is 'latest'" in (
+            caplog.text
+        )
+        assert list(await consumer.getmany(timeout_ms=200)) == []
+        cluster.produce("jobs", b"after", partition=0)
+        record = await consumer.getone()
+        assert record.value == b"after"
+        assert await record.accept() is None
+    for group in ("late", "workers"):
+        caplog.clear()
+        async with make("jobs", group_id=group):
+            assert "latest" not in caplog.text
+
+
+async def test_start_needs_no_right_to_describe_the_group(cluster, make, caplog) -> None:
+    caplog.set_level(logging.DEBUG, "aiokafka_lite")
+    cluster.control(ApiKey.DESCRIBE_CONFIGS, times=None, error=GroupAuthorizationFailedError)
+    async with make("jobs", group_id="late"):
+        pass
+    assert "where the group begins is unknown" in caplog.text
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
