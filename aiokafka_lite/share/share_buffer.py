@@ -89,8 +89,13 @@ class ShareBuffer:
 
     def clear(self) -> None:
         """Drop everything, and let the waiting reads look again."""
-        self._items.clear()
+        self.drop()
         self.wake()
+
+    def drop(self) -> None:
+        """Drop everything. The records refer to the consumer, and the garbage collector does not
+        track them."""
+        self._items.clear()
 
     def take_others(self, topics: Container[str]) -> list[Record]:
         """Remove and return the records of all other topics."""

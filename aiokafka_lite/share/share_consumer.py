@@ -272,6 +272,7 @@ class AIOKafkaShareConsumer:
             return
         _warn(f"Unclosed AIOKafkaShareConsumer {self!r}", ResourceWarning, source=self)
         if core.loop.is_closed():
+            core.drop()
             return
         # The garbage collector may run in any thread.
         core.loop.call_soon_threadsafe(core.abort)

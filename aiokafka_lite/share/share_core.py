@@ -174,6 +174,7 @@ class ShareCore:
                 deadline,
                 self.options.log_name,
             )
+            self._check_running()  # `stop` may have been called meanwhile
 
     async def stop(self) -> None:
         """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
@@ -212,6 +213,10 @@ class ShareCore:
         self.group.abort()
         self.cluster.abort()
         self.buffer.clear()
+
+    def drop(self) -> None:
+        """The event loop is closed: drop what the garbage collector cannot see."""
+        self.buffer.drop()
 
     def on_forked(self, error: KafkaError) -> None:
         """Reject every call in a forked child, and touch nothing (see `_fork`)."""

@@ -6,12 +6,17 @@ import asyncio
 import gc
 import logging
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
-from aiokafka_lite import AIOKafkaShareConsumer
+import pytest
+
+from aiokafka_lite import AIOKafkaShareConsumer, ConsumerStoppedError
+from aiokafka_lite.admin import AIOKafkaAdminClient, ConfigResource
 from aiokafka_lite.errors import GroupAuthorizationFailedError, ShareSessionLimitReachedError
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing import FakeCluster
 
 PATIENCE = 60.0
 SHARE_FETCH = ApiKey.SHARE_FETCH
@@ -61,6 +66,17 @@ async def test_an_unstarted_consumer_warns_too() -> None:
         del consumer
         gc.collect()
     assert [str(each.message)[:30] for each in caught] == ["Unclosed AIOKafkaShareConsumer"]
+
+
+async def test_a_stop_during_start_ends_the_start(cluster, make) -> None:
+    fault = cluster.control(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, times=None, drop=True)
+    consumer = make("jobs")
+    starting = asyncio.create_task(consumer.start())
+    async with asyncio.timeout(PATIENCE):
+        await fault.struck()
+        await consumer.stop()
+        with pytest.raises(ConsumerStoppedError):
+            await starting
 
 
 async def test_a_stopped_consumer_leaves_no_task(cluster, make) -> None:
@@ -127,3 +143,32 @@ async def test_start_needs_no_right_to_describe_the_group(cluster, make, caplog)
         pass
     assert "where the group begins is unknown" in caplog.text
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+def test_a_consumer_is_collected_after_its_loop_was_closed() -> None:
+    collected: list[weakref.ref[object]] = []
+
+    async def leave() -> None:
+        async with FakeCluster(topics={"jobs": 1}) as cluster:
+            for value in range(10):
+                cluster.produce("jobs", b"%d" % value, partition=0)
+            servers = cluster.bootstrap_servers
+            async with AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
+                changes = {"share.auto.offset.reset": "earliest"}
+                await admin.incremental_alter_configs({ConfigResource("group", "g"): changes})
+            consumer = AIOKafkaShareConsumer("jobs", bootstrap_servers=servers, group_id="g")
+            await consumer.start()
+            async with asyncio.timeout(PATIENCE):
+                await consumer.getone()
+            assert len(consumer._core.buffer) > 0
+            consumer._core.cluster.abort()
+            collected.append(weakref.ref(consumer._core))
+            kept.append(consumer)
+
+    kept: list[object] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        asyncio.run(leave())
+        kept.clear()
+        gc.collect()
+    assert collected[0]() is None
