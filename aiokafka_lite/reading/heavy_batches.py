@@ -44,7 +44,7 @@ async def read_in_thread(
 
     Args:
         loop: The running event loop.
-        records: Nobody else reads it meanwhile.
+        records: The caller does not use it until the result is there.
         limit: Maximum records.
 
     Raises:
