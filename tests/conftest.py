@@ -6,6 +6,7 @@ AIOKAFKA_LITE_REQUIRE_KAFKA=1 makes that a failure instead.
 """
 
 import contextlib
+import logging
 import os
 import random
 import uuid
@@ -42,6 +43,20 @@ hypothesis.settings.register_profile(
     "explore", hypothesis.settings.get_profile("ci"), derandomize=False, print_blob=True
 )
 hypothesis.settings.load_profile("explore" if exploring() else "ci")
+
+
+@pytest.fixture(autouse=True)
+def own_log_levels() -> Iterator[None]:
+    """Undo what a test did to logging: a command that runs in this process configures it."""
+    root, loop = logging.getLogger(), logging.getLogger("asyncio")
+    levels = root.level, loop.level
+    handlers = list(root.handlers)
+    yield
+    root.setLevel(levels[0])
+    loop.setLevel(levels[1])
+    if root.handlers != handlers:
+        for handler in [each for each in root.handlers if type(each) is logging.StreamHandler]:
+            root.removeHandler(handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -107,10 +107,12 @@ async def test_close_returns_the_task_that_did_not_end(
 
     task = owner.spawn(stubborn(), "stubborn")
     await asyncio.sleep(0)
-    assert await owner.close(asyncio.get_running_loop().time() + 0.02) == ("o: stubborn",)
-    assert "Task o: stubborn did not end before the deadline" in caplog.text
-    release.set()
-    await task
+    try:
+        assert await owner.close(asyncio.get_running_loop().time() + 0.02) == ("o: stubborn",)
+        assert "Task o: stubborn did not end before the deadline" in caplog.text
+    finally:
+        release.set()
+        await task
     assert await owner.close(soon()) == ()
 
 

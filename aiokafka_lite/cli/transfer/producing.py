@@ -161,7 +161,18 @@ async def produce(plan: Plan) -> int:
     """Send everything; return 0 if every record was stored, else 1."""
     # The failure of each record is reported here, whether its ack was awaited or looked at.
     log = logging.getLogger("aiokafka_lite.producer.sending.sender")
-    log.addFilter(lambda line: "acks were not awaited" not in line.msg)
+    log.addFilter(_is_not_of_unawaited_acks)
+    try:
+        return await _produce(plan)
+    finally:
+        log.removeFilter(_is_not_of_unawaited_acks)
+
+
+def _is_not_of_unawaited_acks(line: logging.LogRecord) -> bool:
+    return "acks were not awaited" not in line.msg
+
+
+async def _produce(plan: Plan) -> int:
     producer = AIOKafkaProducer(**plan.arguments)
     await _start(producer, plan)
     try:
