@@ -30,6 +30,7 @@ from aiokafka_lite.admin.configs.config_types import (
 )
 from aiokafka_lite.admin.core.authorized_operations import AclOperation
 from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.groups.group_offsets import GroupOffsets
 from aiokafka_lite.admin.groups.group_types import (
     ClassicGroupDescription,
     ClassicMemberDescription,
@@ -159,6 +160,7 @@ __all__ = [
     "GroupListing",
     "GroupListings",
     "GroupMemberDescription",
+    "GroupOffsets",
     "LogDirDescription",
     "NewPartitions",
     "NewTopic",

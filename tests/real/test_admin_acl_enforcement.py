@@ -1,6 +1,6 @@
 """Each operation on each type of resource, by a client that an ACL permits it and then does not.
 
-CREATE_TOKENS and DESCRIBE_TOKENS of users: `test_admin_delegation_tokens.py`.
+CREATE_TOKENS of users: `test_admin_delegation_tokens.py`. DESCRIBE_TOKENS of users is not tested.
 """
 
 import asyncio
