@@ -190,7 +190,9 @@ class BrokerFetch:
 
     def send(self) -> None:
         """Send the next fetch now if possible, otherwise wake the task."""
-        if self._in_flight is None and not self._applying and not self._maybe_send():
+        if self._in_flight is not None or self._applying:
+            return
+        if not self._maybe_send(self._loop.time()):
             self._changed.set()
 
     async def _run(self) -> None:
@@ -198,13 +200,19 @@ class BrokerFetch:
             failure, self._failure = self._failure, None
             if failure is not None:
                 self._handle_failure(failure)
-            elif self._in_flight is not None or self._applying or not self._maybe_send():
-                await self._wait()
+                continue
+            now = self._loop.time()
+            if self._in_flight is not None or self._applying or not self._maybe_send(now):
+                await self._wait(now)
 
-    async def _wait(self) -> None:
-        """Wait until a connection is made, a pause is over, or `wake` is called."""
+    async def _wait(self, now: float) -> None:
+        """Wait until a connection is made, a pause is over, or `wake` is called.
+
+        Args:
+            now: The loop time at which `_maybe_send` refused. With a later one, a pause that ended
+                in between would be waited for without a timer, possibly for ever.
+        """
         self._changed.clear()
-        now = self._loop.time()
         until: float | None = None
         if self.line and self._in_flight is None:
             if now < self._not_before:
@@ -255,12 +263,15 @@ class BrokerFetch:
             self._fetcher.waiters.wake()
         self._fetcher.cluster.request_update()
 
-    def _maybe_send(self) -> bool:
-        """Send the next fetch, if there is one and it can be sent now. Never waits."""
+    def _maybe_send(self, now: float) -> bool:
+        """Send the next fetch, if there is one and it can be sent now. Never waits.
+
+        Args:
+            now: The loop time.
+        """
         connection = self._connection
         if self._in_flight is not None or not self.line or connection is None or connection.closed:
             return False
-        now = self._loop.time()
         if now < self._not_before or (self.held and now < self._quiet_until):
             return False
         wanted, max_bytes = self._plan()

@@ -190,11 +190,11 @@ def refused(code: int) -> Callable[[FakeCluster], None]:
     return strike
 
 
-def throttled(cluster: FakeCluster) -> None:
+def throttled(cluster: FakeCluster, milliseconds: int = 5) -> None:
     """As in KIP-219: nothing is told, and a full fetch opens no session."""
 
     def edit(response: FetchResponse) -> None:
-        response.throttle_time_ms = 5
+        response.throttle_time_ms = milliseconds
 
     cluster.control(ApiKey.FETCH, after_handling=True, edit=edit)
 
@@ -243,6 +243,38 @@ async def test_nothing_is_lost_nor_read_twice(
         assert sorted(await take(consumer, 3)) == [(0, 40), (1, 40), (2, 40)]
         if fate != "no room":
             await until(lambda: sorted(sessions(cluster).values())[-1:] == [3])
+
+
+@pytest.mark.parametrize(
+    "strike", [refused(106), lambda it: throttled(it, 1)], ids=["106", "throttle"]
+)
+async def test_a_pause_that_ends_between_two_looks_at_the_clock_stops_no_fetch(
+    cluster: FakeCluster,
+    make: MakeConsumer,
+    monkeypatch: pytest.MonkeyPatch,
+    strike: Callable[[FakeCluster], None],
+) -> None:
+    """For some of the steps, the pause of about 1 ms is not over when the task decides against a
+    fetch, and over at its next look."""
+    loop = asyncio.get_running_loop()
+    real, ahead = loop.time, 0.0
+    step = 0.0
+
+    def look() -> float:
+        nonlocal ahead
+        ahead += step
+        return real() + ahead
+
+    async with make("orders", fetch_max_wait_ms=10, retry_backoff_ms=1) as consumer:
+        await another_fetch(cluster)
+        monkeypatch.setattr(loop, "time", look)
+        for microseconds in range(50, 1300, 50):
+            step = microseconds * 1e-6
+            strike(cluster)
+            await another_fetch(cluster)
+            await another_fetch(cluster)
+        append(cluster, numbered(1))
+        assert await take(consumer, 1) == [(0, 0)]
 
 
 async def test_an_evicted_session_is_begun_again_at_once(
