@@ -22,7 +22,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline check test test-fast test-pure test-asan test-real test-spark test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-exactly-once spark-judge lint format bench \
+.PHONY: help venv demo pipeline check test test-fast test-pure test-asan test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-exactly-once spark-judge lint format bench \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -99,27 +99,30 @@ kafka: $(DONE)/dev ## Run a real Kafka in the foreground; FLAGS="--nodes 3 --ver
 
 # -- tests; FLAGS="-k name -x" is passed to pytest
 
-test: $(DONE)/spark $(DONE)/archive ## Run all tests except those of old brokers, in both builds, with a real Kafka if available
+test: $(DONE)/spark $(DONE)/archive ## Run all tests except long ones and those of old brokers, in both builds, with a real Kafka if available
 	@$(GATES) $(PARTS)
 
 check: $(DONE)/spark $(DONE)/archive ## Run make test and make lint with one summary, as CI does
 	@$(GATES) $(PARTS) lint
 
 test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
-	$(BIN)/pytest -m "not real and not java and not brokers and not spark" -q $(PARALLEL) $(FLAGS)
+	$(BIN)/pytest -m "not real and not java and not brokers and not spark and not long" -q $(PARALLEL) $(FLAGS)
 
 test-pure: $(DONE)/spark ## Run the unit tests of packages with native modules on the pure-Python twins
 	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest $(TWINS:%=tests/unit/%) tests/unit/test_build.py \
-		-m "not real and not java and not spark" -q $(PARALLEL) $(FLAGS)
+		-m "not real and not java and not spark and not long" -q $(PARALLEL) $(FLAGS)
 
 test-asan: $(DONE)/dev ## Test the native modules under AddressSanitizer (gcc); PROGRAMS=20000 SUITES="tests/unit/record"
 	SUITES="$(SUITES)" PROGRAMS=$(PROGRAMS) sh tools/test_asan.sh $(BIN)/python build/asan -n 2 $(FLAGS)
 
 test-real: $(DONE)/spark $(DONE)/archive ## Run the tests that need a real Kafka or Java
-	$(BIN)/pytest -m "(real or java) and not brokers and not spark" $(WITH_BROKERS) $(FLAGS)
+	$(BIN)/pytest -m "(real or java) and not brokers and not spark and not long" $(WITH_BROKERS) $(FLAGS)
 
 test-spark: $(DONE)/spark $(DONE)/archive ## Run the tests that need Spark (Java 17 or newer)
-	$(BIN)/pytest tests/spark -m "spark and not brokers" $(WITH_BROKERS) $(FLAGS)
+	$(BIN)/pytest tests/spark -m "spark and not brokers and not long" $(WITH_BROKERS) $(FLAGS)
+
+test-long: $(DONE)/spark $(DONE)/archive ## Run the tests that make test leaves out because they take long
+	$(BIN)/pytest -m "long and not brokers" $(WITH_BROKERS) $(FLAGS)
 
 explore: $(DONE)/interop ## Run the randomized tests with new seeds; MINUTES=5; SEED=7 repeats a round
 	$(BIN)/python -m tests.explore --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) -- $(FLAGS)
