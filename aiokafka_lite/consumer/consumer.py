@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import sys
-import traceback
 import warnings
 from collections.abc import (
     AsyncIterator,
     Awaitable,
-    Callable,
     Collection,
     Iterable,
     Mapping,
     Sequence,
 )
 from inspect import signature
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Never, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Literal, Never, TypeVar, overload
 
-from aiokafka_lite import _arguments, _fork
+from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import (
     INT32,
     INT64,
@@ -46,7 +42,6 @@ from aiokafka_lite.as_aiokafka.private_names import (
 )
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.reach import StateClock
 from aiokafka_lite.consumer import consumer_arguments as arguments
 from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
 from aiokafka_lite.consumer.consumer_arguments import (
@@ -60,7 +55,7 @@ from aiokafka_lite.consumer.consumer_options import (
     Deserializer,
     OffsetReset,
 )
-from aiokafka_lite.consumer.core import GIVE_UP_WITHIN, ConsumerCore
+from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.membership.subscription import SubscriptionPattern
 from aiokafka_lite.consumer.offsets import queries
 from aiokafka_lite.consumer.offsets.position_resolver import EARLIEST, LATEST, Found
@@ -76,6 +71,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.group.assignment_lease import ConsumerGroupMetadata
 from aiokafka_lite.net.connection_arguments import connection_options
+from aiokafka_lite.reading.consumer_lifecycle import ConsumerLifecycle
 from aiokafka_lite.structs import (
     ConsumerHealth,
     OffsetAndMetadata,
@@ -90,7 +86,7 @@ if TYPE_CHECKING:  # imported when they are used: most consumers use none of the
 _T = TypeVar("_T")
 
 
-class AIOKafkaConsumer:
+class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore]):
     """Reads records from a Kafka cluster. Names, defaults and behavior follow aiokafka 0.14.
 
         async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
@@ -192,7 +188,8 @@ class AIOKafkaConsumer:
         ValueError: A value is invalid or not supported yet.
     """
 
-    _enter_failed = False  # the last `async with` failed to start
+    _NAME = "AIOKafkaConsumer"
+    _KIND = "consumer"
 
     def __init__(
         self,
@@ -326,7 +323,7 @@ class AIOKafkaConsumer:
             receive_buffer_bytes=receive_buffer_bytes,
         )
         auto_create = flag("allow_auto_create_topics", allow_auto_create_topics)
-        self._bootstrap_timeout = (
+        bootstrap_timeout = (
             None
             if bootstrap_timeout_ms is None
             else milliseconds("bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64)
@@ -346,41 +343,16 @@ class AIOKafkaConsumer:
                 cluster, consumer_options, group_options, metadata_max_age=max_age, loop=loop
             )
 
-        self._make_core = make_core
-        self._core = make_core()
-        self._health_clock = StateClock()
-        core = self._core
+        core = make_core()
         if topics:
             core.subscription.subscribe(topic_names(topics), None, None)
-        self._source_traceback = (
-            traceback.extract_stack(sys._getframe(1)) if loop.get_debug() else None
-        )
-        self._closed = False
-        _fork.watch(self)
+        self._make_core = make_core
+        super().__init__(core, bootstrap_timeout)
 
-    def _on_forked(self) -> None:
-        """This process is a forked child (see `_fork`)."""
-        self._core.on_forked(_fork.forked_error("consumer"))
-
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
-        if self._closed or self._core.refusal is not None:
-            return
-        if self._enter_failed:
-            self._core.abort()  # the core was not started: nothing is open
-            return
-        _warn(f"Unclosed AIOKafkaConsumer {self!r}", ResourceWarning, source=self)
-        core = self._core
-        if core.loop.is_closed():
-            return
-        # The garbage collector may run in any thread.
-        core.loop.call_soon_threadsafe(core.abort)
-        context: dict[str, object] = {
-            "consumer": self,
-            "message": "Unclosed AIOKafkaConsumer",
-        }
-        if self._source_traceback is not None:
-            context["source_traceback"] = self._source_traceback
-        core.loop.call_exception_handler(context)
+    def _core_after(self, failed: ConsumerCore) -> ConsumerCore:
+        core = self._make_core()
+        core.take_over(failed)
+        return core
 
     # --- lifecycle
 
@@ -410,30 +382,7 @@ class AIOKafkaConsumer:
 
         Cancellation: closes what was opened; `start` can be called again.
         """
-        core = self._core
-        if core.refusal is not None:
-            raise core.ended()
-        core.check_home()
-        if self._closed:
-            raise IllegalStateError("The consumer was stopped")
-        if core.closed:
-            raise IllegalStateError("This consumer has failed: create a new one")
-        if core.starting:
-            raise IllegalStateError("The consumer was already started")
-        self._enter_failed = False
-        wait = self._bootstrap_timeout
-        try:
-            await core.start(None if wait is None else core.loop.time() + wait)
-        except BaseException:
-            await self._renew(core)
-            raise
-
-    async def _renew(self, core: ConsumerCore) -> None:
-        """Replace a core whose start failed after it had connected, unless `stop` was called."""
-        if core.closed and not self._closed:
-            self._core = self._make_core()
-            self._core.take_over(core)
-            await core.finish(core.loop.time() + GIVE_UP_WITHIN)
+        await self._start()
 
     async def stop(self) -> None:
         """Stop reading, leave the group, and close all connections. Idempotent; works after a
@@ -492,24 +441,6 @@ class AIOKafkaConsumer:
     @private_name
     def _subscription(self) -> SubscriptionNames:
         return SubscriptionNames(self.subscription())
-
-    async def __aenter__(self) -> Self:
-        self._core.check_home()
-        try:
-            await self.start()
-        except BaseException:
-            # Nothing is open. The consumer may be entered again, or dropped without `stop`.
-            self._enter_failed = not self._core.starting
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     # --- subscription and assignment
 

@@ -54,6 +54,7 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
 )
 from aiokafka_lite.group.assignment_lease import LeaseBook
+from aiokafka_lite.reading.consumer_lifecycle import GIVE_UP_WITHIN
 from aiokafka_lite.reading.heavy_batches import read_in_thread
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
@@ -72,9 +73,6 @@ HEAVY_CHUNK = 2048
 
 STOP_WITHIN = 5.0
 """Seconds after which `stop` stops waiting."""
-
-GIVE_UP_WITHIN = 1.0
-"""Maximum seconds for a failed or cancelled `start` to leave the group."""
 
 CLOSING_TAKES = 0.5
 """Seconds of `STOP_WITHIN` reserved for ending tasks and connections after leaving the group."""
@@ -299,6 +297,9 @@ class ConsumerCore:
         self._end()
         if self.options.interceptors is not None:
             self.options.interceptors.close()
+
+    def drop(self) -> None:
+        """The event loop is closed. The garbage collector sees everything here."""
 
     def take_over(self, other: ConsumerCore) -> None:
         """Copy the subscription, seeks and pauses of another core, whose start failed."""

@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import sys
-import traceback
-import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import signature
-from types import TracebackType
 from typing import Any, Never, Self, overload
 
-from aiokafka_lite import _arguments, _fork
+from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import (
     INT32,
     INT64,
@@ -32,15 +28,15 @@ from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor
 from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.reach import StateClock
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
 from aiokafka_lite.net.connection_arguments import connection_options
+from aiokafka_lite.reading.consumer_lifecycle import ConsumerLifecycle
 from aiokafka_lite.share.acknowledge_type import AcknowledgeType
 from aiokafka_lite.share.acquired_records import Deserializer
 from aiokafka_lite.share.handling.run_options import TRANSIENT, RunOptions
 from aiokafka_lite.share.handling.worker import Worker
 from aiokafka_lite.share.records.record_marks import Acknowledgement
-from aiokafka_lite.share.share_core import GIVE_UP_WITHIN, ShareCore, mark
+from aiokafka_lite.share.share_core import ShareCore, mark
 from aiokafka_lite.share.share_health import share_health
 from aiokafka_lite.share.share_options import refuse_options, share_options
 from aiokafka_lite.share.share_record import ShareRecord, ShareRecords
@@ -51,7 +47,7 @@ __all__ = ["AIOKafkaShareConsumer"]
 Record = ShareRecord[Any, Any]
 
 
-class AIOKafkaShareConsumer:
+class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore]):
     """Reads records as a member of a share group, which uses topics as queues (KIP-932).
 
         async with AIOKafkaShareConsumer("jobs", group_id="workers") as consumer:
@@ -132,7 +128,8 @@ class AIOKafkaShareConsumer:
         ValueError: A value is invalid, or the option is one that a share group cannot have.
     """
 
-    _enter_failed = False  # the last `async with` failed to start
+    _NAME = "AIOKafkaShareConsumer"
+    _KIND = "share consumer"
 
     def __init__(
         self,
@@ -228,7 +225,7 @@ class AIOKafkaShareConsumer:
             receive_buffer_bytes=receive_buffer_bytes,
         )
         auto_create = flag("allow_auto_create_topics", allow_auto_create_topics)
-        self._bootstrap_timeout = (
+        bootstrap_timeout = (
             None
             if bootstrap_timeout_ms is None
             else milliseconds("bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64)
@@ -250,39 +247,11 @@ class AIOKafkaShareConsumer:
             return core
 
         self._make_core = make_core
-        self._core = make_core(subscribed)
-        self._health_clock = StateClock()
-        self._source_traceback = (
-            traceback.extract_stack(sys._getframe(1)) if loop.get_debug() else None
-        )
-        self._closed = False
         self._workers: list[Worker[Record]] = []
-        _fork.watch(self)
+        super().__init__(make_core(subscribed), bootstrap_timeout)
 
-    def _on_forked(self) -> None:
-        """This process is a forked child (see `_fork`)."""
-        self._core.on_forked(_fork.forked_error("share consumer"))
-
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
-        if self._closed or self._core.refusal is not None:
-            return
-        core = self._core
-        if self._enter_failed:
-            core.abort()  # the core was not started: nothing is open
-            return
-        _warn(f"Unclosed AIOKafkaShareConsumer {self!r}", ResourceWarning, source=self)
-        if core.loop.is_closed():
-            core.drop()
-            return
-        # The garbage collector may run in any thread.
-        core.loop.call_soon_threadsafe(core.abort)
-        context: dict[str, object] = {
-            "consumer": self,
-            "message": "Unclosed AIOKafkaShareConsumer",
-        }
-        if self._source_traceback is not None:
-            context["source_traceback"] = self._source_traceback
-        core.loop.call_exception_handler(context)
+    def _core_after(self, failed: ShareCore) -> ShareCore:
+        return self._make_core(failed.topics)
 
     # --- lifecycle
 
@@ -307,27 +276,7 @@ class AIOKafkaShareConsumer:
 
         Cancellation: closes what was opened; `start` can be called again.
         """
-        core = self._core
-        core.check_home()
-        if self._closed:
-            raise IllegalStateError("The consumer was stopped")
-        if core.closed:
-            raise IllegalStateError("This consumer has failed: create a new one")
-        if core.starting:
-            raise IllegalStateError("The consumer was already started")
-        self._enter_failed = False
-        wait = self._bootstrap_timeout
-        try:
-            await core.start(None if wait is None else core.loop.time() + wait)
-        except BaseException:
-            await self._renew(core)
-            raise
-
-    async def _renew(self, core: ShareCore) -> None:
-        """Replace a core whose start failed after it had connected, unless `stop` was called."""
-        if core.closed and not self._closed:
-            self._core = self._make_core(core.topics)
-            await core.finish(core.loop.time() + GIVE_UP_WITHIN)
+        await self._start()
 
     async def stop(self) -> None:
         """Send all acknowledgements, release the other records, leave the group, and close all
@@ -365,24 +314,6 @@ class AIOKafkaShareConsumer:
         """
         core = self._core
         return AIOKafkaClient.of(core.cluster, core.options.request_timeout, core.loop)
-
-    async def __aenter__(self) -> Self:
-        self._core.check_home()
-        try:
-            await self.start()
-        except BaseException:
-            # Nothing is open. The consumer may be entered again, or dropped without `stop`.
-            self._enter_failed = not self._core.starting
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     # --- subscription
 

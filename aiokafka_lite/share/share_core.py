@@ -31,6 +31,7 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaError,
 )
+from aiokafka_lite.reading.consumer_lifecycle import GIVE_UP_WITHIN
 from aiokafka_lite.share.acknowledgement import Failures
 from aiokafka_lite.share.acquired_records import Item
 from aiokafka_lite.share.group_beginning import warn_of_latest
@@ -53,9 +54,6 @@ log: Final = logging.getLogger(__name__)
 
 STOP_WITHIN: Final = 5.0
 """Seconds after which `stop` stops waiting."""
-
-GIVE_UP_WITHIN: Final = 1.0
-"""Maximum seconds for a failed or cancelled `start` to leave the group."""
 
 LOOK_WITHIN: Final = 5.0
 """Seconds that `start` looks where the group begins."""
