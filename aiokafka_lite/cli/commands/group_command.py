@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka_lite.cli.administration.actions import Actions, report, run_action, run_lookup
 from aiokafka_lite.cli.administration.confirmation import add_confirmation_flags, confirmed
+from aiokafka_lite.cli.administration.group_flags import TARGET, add_topic_flag
 from aiokafka_lite.cli.administration.output import Output
 from aiokafka_lite.cli.failures import OK, CommandError
 
@@ -69,33 +70,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     purpose = "delete committed offsets of a group that no longer reads their topic"
     forgotten = actions.add("delete-offsets", purpose, _delete_offsets, prints=False)
     forgotten.add_argument("group", metavar="GROUP", help="the group")
-    forgotten.add_argument(
-        "--topic",
-        metavar="TOPIC[:0,1]",
-        dest="topics",
-        action="append",
-        required=True,
-        help="the partitions; may be repeated",
-    )
+    add_topic_flag(forgotten, "the partitions; may be repeated", required=True)
     add_confirmation_flags(forgotten)
     purpose = "move the committed offsets of a group without active members"
     sought = actions.add("seek", purpose, None, prints=False)
     sought.add_argument("group", metavar="GROUP", help="the group to move")
-    sought.add_argument(
-        "--to",
-        metavar="OFFSET",
-        help="start, end, an offset, +10 after the start, -10 before the end, or a time: @-1h",
-    )
+    sought.add_argument("--to", metavar="OFFSET", help=TARGET)
     sought.add_argument("--to-group", metavar="GROUP", help="take the offsets of another group")
     sought.add_argument("--to-file", metavar="FILE", help="offsets from a file of --export")
-    sought.add_argument(
-        "--topic",
-        metavar="TOPIC[:0,1]",
-        dest="topics",
-        action="append",
-        default=[],
-        help="move only these partitions; may be repeated",
-    )
+    add_topic_flag(sought, "move only these partitions; may be repeated")
     sought.add_argument(
         "--new-topics", action="store_true", help="also commit where the group has no offset yet"
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka_lite.cli.administration.actions import Actions, report, run_action, run_lookup
 from aiokafka_lite.cli.administration.confirmation import add_confirmation_flags, confirmed
+from aiokafka_lite.cli.administration.group_flags import TARGET, add_topic_flag
 from aiokafka_lite.cli.administration.output import Output
 from aiokafka_lite.cli.failures import OK, CommandError, UsageError, complain
 
@@ -59,19 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     purpose = "move a share group without members, which delivers records from there on"
     sought = actions.add("seek", purpose, None, prints=False)
     sought.add_argument("group", metavar="GROUP", help="the share group to move")
-    sought.add_argument(
-        "--to",
-        metavar="OFFSET",
-        required=True,
-        help="start, end, an offset, +10 after the start, -10 before the end, or a time: @-1h",
-    )
-    sought.add_argument(
-        "--topic",
-        metavar="TOPIC[:0,1]",
-        dest="topics",
-        action="append",
-        default=[],
-        help="these partitions; may be repeated; default: all that the group has offsets of",
+    sought.add_argument("--to", metavar="OFFSET", required=True, help=TARGET)
+    add_topic_flag(
+        sought, "these partitions; may be repeated; default: all that the group has offsets of"
     )
     add_confirmation_flags(sought)
     deleted = actions.add("delete", "delete share groups with their offsets", _delete, prints=False)
@@ -80,14 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     purpose = "delete the offsets of topics from a share group without members"
     forgotten = actions.add("delete-offsets", purpose, _delete_offsets, prints=False)
     forgotten.add_argument("group", metavar="GROUP", help="the share group")
-    forgotten.add_argument(
-        "--topic",
-        metavar="TOPIC",
-        dest="topics",
-        action="append",
-        required=True,
-        help="the topic; may be repeated",
-    )
+    add_topic_flag(forgotten, "the topic; may be repeated", with_partitions=False, required=True)
     add_confirmation_flags(forgotten)
 
 
