@@ -14,7 +14,7 @@ from tests.fair_loop import new_loop
 from tests.unit.conftest import tls_files as tls_files  # a fixture
 
 QUICK = {
-    *("test_chaos_embedded", "test_cancelling", "test_stop_in_time"),
+    *("test_chaos_embedded", "test_cancelling", "test_stop_deadline_producer"),
     "test_cancelling_consumer",
 }
 

@@ -38,7 +38,7 @@ def rows(shell: Shell, *arguments: str) -> Any:
     return json.loads(shell.ok(*arguments, "--output", "json"))
 
 
-def test_records_are_acknowledged_as_asked(shell: Shell, topic: str, group: str) -> None:
+def test_ack_flag_selects_the_acknowledgement(shell: Shell, topic: str, group: str) -> None:
     def read(count: int, acknowledgement: str) -> bytes:
         flags = ("--share-group", group, "-n", str(count), "--ack", acknowledgement)
         return shell.ok("consume", topic, *flags, "-f", "%D:%v ")

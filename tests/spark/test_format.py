@@ -40,7 +40,9 @@ def test_filters_that_are_pushed_down_change_no_row(
     assert narrowed == rows_of(read(spark, OURS, given).where(condition))
 
 
-def test_a_query_without_the_switch_is_told_of_it(spark: "SparkSession", kinds: Kinds) -> None:
+def test_a_query_without_the_switch_raises_an_error_that_names_it(
+    spark: "SparkSession", kinds: Kinds
+) -> None:
     given = options_of(kinds.bootstrap_servers, kinds.plain, {"pushdown": "true"})
     with pytest.raises(Exception, match="filterPushdown"):
         read(spark, OURS, given).collect()

@@ -147,7 +147,7 @@ def test_the_same_rows(
         assert len(ours) == count
 
 
-def test_as_many_tasks_as_were_asked_for(
+def test_the_number_of_tasks_equals_the_option(
     spark: "SparkSession", connector: str, kinds: Kinds
 ) -> None:
     """The connector heeds maxRecordsPerPartition in streams only; ours in batches, too."""
@@ -222,7 +222,7 @@ def test_the_same_is_refused(
     assert told in str(refused.value).lower()
 
 
-def test_records_lost_are_told(spark: "SparkSession", connector: str, kinds: Kinds) -> None:
+def test_lost_records_are_reported(spark: "SparkSession", connector: str, kinds: Kinds) -> None:
     given = options_of(
         kinds.bootstrap_servers, kinds.trimmed, {"startingOffsets": places(p0=5, p1=50)}
     )

@@ -179,7 +179,9 @@ def test_the_same_is_refused(
     assert told in str(refused.value).lower()
 
 
-def test_an_end_in_time_is_refused(spark: "SparkSession", kinds: Kinds, tmp_path: Path) -> None:
+def test_an_ending_timestamp_is_refused(
+    spark: "SparkSession", kinds: Kinds, tmp_path: Path
+) -> None:
     """The connector overlooks it."""
     given = options_of(kinds.bootstrap_servers, kinds.plain, {"endingTimestamp": str(START)})
     with pytest.raises(Exception, match=r"(?i)endingTimestamp"):

@@ -129,7 +129,7 @@ def test_transform_goes_from_topic_to_topic(
     assert len(found) == len(totals)
 
 
-def test_progress_tells_how_far_the_stream_is_behind(
+def test_progress_contains_the_lag_of_the_stream(
     spark: SparkSession, kafka: RealKafka, topic: Callable[..., str], tmp_path: Path
 ):
     name = topic(1)
@@ -160,7 +160,7 @@ def batches(checkpoint: Path, log: str) -> list[str]:
     return sorted(path.name for path in (checkpoint / log).iterdir() if path.name.isdecimal())
 
 
-def test_a_stream_that_is_told_to_end_ends_after_its_batch(spark: SparkSession, tmp_path: Path):
+def test_a_stopped_stream_ends_after_its_batch(spark: SparkSession, tmp_path: Path):
     checkpoint = tmp_path / "checkpoint"
     pipeline = Pipeline("endless", ENDLESS, Sink("noop", checkpoint=str(checkpoint)))
     stop = threading.Event()

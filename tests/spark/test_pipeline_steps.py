@@ -96,7 +96,7 @@ def test_one_query_after_the_other_sees_what_the_one_before_gave(spark: SparkSes
     assert sorted(map(tuple, frame.collect())) == [(2, 16.0, 1), (2, 16.0, 2)]
 
 
-def test_a_query_that_does_not_fit_is_told_with_its_place(spark: SparkSession, rows: Path):
+def test_an_invalid_query_is_reported_with_its_position(spark: SparkSession, rows: Path):
     with pytest.raises(SpecError, match=r"steps\[1\]: .*UNRESOLVED_COLUMN"):
         built(spark, rows, DECODE, {"sql": "SELECT colour FROM records"})
 

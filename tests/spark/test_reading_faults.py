@@ -138,7 +138,7 @@ def test_the_streams_own_process_is_killed(
 
 
 @pytest.mark.parametrize("restarted", [True, False], ids=["a restart", "the same run"])
-def test_a_pattern_goes_on_after_all_its_topics_were_deleted(
+def test_a_pattern_stream_continues_after_all_its_topics_were_deleted(
     spark: "SparkSession", tmp_path: Path, restarted: bool
 ) -> None:
     """The topic is created again while the query waits, or is stopped: all of it is read, although

@@ -230,7 +230,7 @@ def test_a_batch_a_stream_and_a_batch(
         ("no right to the topic", "TopicAuthorizationFailed"),
     ],
 )
-def test_who_is_not_let_in_is_told_why(
+def test_rejected_credentials_raise_the_reason(
     spark: SparkSession, secured: KafkaCluster, tmp_path: Path, why: str, told: str
 ) -> None:
     assert secured.security is not None

@@ -569,7 +569,7 @@ async def test_health_is_refused_in_another_thread(world: World) -> None:
             await asyncio.to_thread(client.health)
 
 
-async def test_ping_asks_a_broker(world: World) -> None:
+async def test_ping_sends_a_request_to_a_broker(world: World) -> None:
     producer = await world.producer()
     before = world.cluster.count(ApiKey.METADATA)
     took = await producer.client.ping()

@@ -42,7 +42,7 @@ async def test_the_typed_description(admin: AIOKafkaAdminClient) -> None:
 
 
 @pytest.mark.parametrize("release", ["0.10.0", "2.2", "2.7"])
-async def test_brokers_without_describe_cluster_are_asked_for_metadata(release: str) -> None:
+async def test_brokers_without_describe_cluster_receive_a_metadata_request(release: str) -> None:
     async with (
         FakeCluster(2, version=release) as old,
         AIOKafkaAdminClient(bootstrap_servers=old.bootstrap_servers) as admin,

@@ -153,7 +153,7 @@ async def test_a_topic_missing_from_every_page_fails(
 
 
 @pytest.mark.parametrize("release", ["0.10.2", "2.2", "3.6"])
-async def test_older_brokers_are_asked_for_metadata(release: str) -> None:
+async def test_older_brokers_receive_a_metadata_request(release: str) -> None:
     async with (
         FakeCluster(1, {"a": 2}, version=release) as brokers,
         AIOKafkaAdminClient(bootstrap_servers=brokers.bootstrap_servers) as admin,
@@ -171,7 +171,7 @@ async def test_older_brokers_are_asked_for_metadata(release: str) -> None:
                 await admin.describe_topics(["a"], typed=True, include_authorized_operations=True)
 
 
-async def test_every_broker_is_asked_for_a_new_topic(
+async def test_a_new_topic_is_looked_up_at_every_broker(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:
     await admin.create_topics([NewTopic("new", 2, 1)])

@@ -129,7 +129,7 @@ async def test_each_leader_gets_one_request(dispatcher: Dispatcher, brokers: Fak
     assert brokers.count(ApiKey.LIST_OFFSETS) == 3
 
 
-async def test_only_the_partitions_that_moved_are_asked_again(
+async def test_only_partitions_that_moved_are_requested_again(
     dispatcher: Dispatcher, brokers: FakeCluster
 ) -> None:
     brokers.control(
@@ -192,7 +192,7 @@ async def test_a_silent_leader_delays_only_its_own_partitions(
     assert set(results.valid()) == set(PARTITIONS) - silent
 
 
-async def test_a_leader_that_disconnects_is_asked_again(
+async def test_a_request_is_repeated_after_its_leader_disconnects(
     dispatcher: Dispatcher, brokers: FakeCluster
 ) -> None:
     fault = brokers.control(ApiKey.LIST_OFFSETS, disconnect=True)
@@ -231,7 +231,7 @@ async def test_coordinators_are_looked_up_together(
     assert brokers.count(ApiKey.FIND_COORDINATOR) == 1  # cached
 
 
-async def test_old_brokers_are_asked_for_one_coordinator_at_a_time() -> None:
+async def test_old_brokers_receive_one_coordinator_lookup_per_group() -> None:
     async with FakeCluster(3, version="2.8") as old:
         dispatcher = await opened(old)
         assert set((await states(dispatcher, GROUPS)).raise_for_errors()) == set(GROUPS)

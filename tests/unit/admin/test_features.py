@@ -108,7 +108,7 @@ def _first_only(response: Any) -> Any:
     return response
 
 
-async def test_another_controller_is_asked_again(
+async def test_a_request_is_repeated_at_the_new_controller(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:
     brokers.control(ApiKey.UPDATE_FEATURES, error=NotControllerError.errno)

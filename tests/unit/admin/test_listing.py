@@ -72,7 +72,7 @@ async def test_an_error_of_every_broker_is_raised(
 
 
 @pytest.mark.usefixtures("with_groups")
-async def test_a_loading_coordinator_is_asked_again(
+async def test_a_request_to_a_loading_coordinator_is_repeated(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:
     fault = brokers.control(ApiKey.LIST_GROUPS, node=2, error=GroupLoadInProgressError, times=2)

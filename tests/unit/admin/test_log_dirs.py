@@ -129,7 +129,7 @@ async def test_replicas_are_found_in_their_directories(
     assert described["/b"].replicas == {ORDERS: ReplicaInfo(50, 7, True)}
 
 
-async def test_replicas_of_one_partition_are_asked_for_at_their_own_brokers(
+async def test_each_replica_is_described_by_its_own_broker(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:
     replicas = [TopicPartitionReplica("orders", 0, node_id) for node_id in range(3)]

@@ -53,7 +53,7 @@ def test_an_item_that_the_response_leaves_out_fails() -> None:
         outcomes.results().value("b")
 
 
-def test_items_that_were_not_asked_for_are_ignored() -> None:
+def test_items_that_were_not_requested_are_ignored() -> None:
     outcomes = outcomes_of("a")
     asked = outcomes.begin()
     outcomes.on_value("other", 1)

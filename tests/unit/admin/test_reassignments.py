@@ -84,7 +84,7 @@ async def test_an_error_of_the_whole_request_is_raised(
         await admin.alter_partition_reassignments({FIRST: [1]})
 
 
-async def test_another_controller_is_asked_again(
+async def test_a_request_is_repeated_at_the_new_controller(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:
     def moved(response: Any) -> None:
@@ -182,7 +182,7 @@ async def test_preferred_leaders_are_elected(
             results.value(SECOND)
 
 
-async def test_unclean_elections_are_asked_for(
+async def test_unclean_elections_are_requested(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:
     assert (await admin.elect_leaders(ElectionType.UNCLEAN, [FIRST]))[FIRST] is False

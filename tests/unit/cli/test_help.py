@@ -115,7 +115,9 @@ def test_completion_without_a_cluster_has_no_topics(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script_asks_the_program(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_script_calls_the_program(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["completion", shell]) == 0
     assert "aiokafka-lite --complete" in capsys.readouterr().out
 

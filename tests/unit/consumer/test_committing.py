@@ -312,7 +312,7 @@ async def test_a_commit_between_join_and_sync_raises_a_rebalance_error(
     await consumer.commit({ORDERS: 5})
 
 
-async def test_a_strangers_commit_into_a_group_with_members(
+async def test_a_commit_by_a_non_member_into_a_group_with_members_is_refused(
     make: Make, cluster: FakeCluster
 ) -> None:
     await make("eager").start()
@@ -334,7 +334,9 @@ async def test_the_coordinator_moves(state: str, make: Make, cluster: FakeCluste
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_nobody_coordinates(state: str, make: Make, cluster: FakeCluster) -> None:
+async def test_commits_time_out_without_a_coordinator(
+    state: str, make: Make, cluster: FakeCluster
+) -> None:
     consumer = make(state, request_timeout_ms=200)
     await consumer.start()
     faults = [

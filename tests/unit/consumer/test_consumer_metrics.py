@@ -75,7 +75,7 @@ async def test_lag_and_lead_follow_returned_records(
         assert consumer.metrics()["records-consumed-total"] == 5
 
 
-async def test_a_partition_that_was_not_asked_about_is_not_known(
+async def test_a_partition_that_was_not_requested_has_no_metrics(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     consumer = make()

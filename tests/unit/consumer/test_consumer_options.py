@@ -214,7 +214,7 @@ async def test_deprecated_arguments_warn() -> None:
     await consumer.stop()
 
 
-def test_a_response_is_never_asked_larger_than_the_memory_allows() -> None:
+def test_a_fetch_never_requests_more_than_the_memory_allows() -> None:
     def response_bytes(**sizes: int) -> int:
         defaults: dict[str, Any] = {
             "key_deserializer": None,

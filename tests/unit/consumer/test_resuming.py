@@ -140,7 +140,7 @@ async def test_the_waiting_for_commits_holds_up_no_reset(
     ],
     ids=lambda error: type(error).__name__,
 )
-async def test_what_passes_is_asked_again(
+async def test_retriable_errors_repeat_the_lookup(
     cluster: FakeCluster, make: MakeConsumer, error: KafkaError
 ) -> None:
     append(cluster, numbered(9))
@@ -153,7 +153,7 @@ async def test_what_passes_is_asked_again(
     assert len(group.asked) == 3
 
 
-async def test_what_does_not_pass_is_raised_from_reads_and_asked_again(
+async def test_lasting_errors_are_raised_from_reads_and_the_lookup_is_repeated(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(9))

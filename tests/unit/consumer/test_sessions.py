@@ -76,7 +76,7 @@ async def test_a_fetch_contains_only_changed_partitions(
         assert (third.session_epoch, named(third), forgotten(third)) == (2, {2}, set())
 
 
-async def test_a_paused_partition_is_forgotten_and_asked_for_again(
+async def test_a_paused_partition_leaves_the_session_and_returns(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(3), 0)
@@ -248,7 +248,7 @@ async def test_nothing_is_lost_nor_read_twice(
 @pytest.mark.parametrize(
     "strike", [refused(106), lambda it: throttled(it, 1)], ids=["106", "throttle"]
 )
-async def test_a_pause_that_ends_between_two_looks_at_the_clock_stops_no_fetch(
+async def test_a_pause_that_ends_between_two_clock_reads_does_not_stop_fetches(
     cluster: FakeCluster,
     make: MakeConsumer,
     monkeypatch: pytest.MonkeyPatch,
@@ -277,7 +277,7 @@ async def test_a_pause_that_ends_between_two_looks_at_the_clock_stops_no_fetch(
         assert await take(consumer, 1) == [(0, 0)]
 
 
-async def test_an_evicted_session_is_begun_again_at_once(
+async def test_an_evicted_session_is_replaced_at_once(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     async with make("orders", retry_backoff_ms=60_000, fetch_max_wait_ms=50) as consumer:
@@ -288,7 +288,7 @@ async def test_an_evicted_session_is_begun_again_at_once(
         assert await take(consumer, 1) == [(0, 0)]
 
 
-async def test_a_broker_that_refuses_every_session_is_not_asked_all_the_time(
+async def test_a_broker_that_refuses_every_session_receives_fetches_with_backoff(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     code = errors.InvalidFetchSessionEpoch.errno

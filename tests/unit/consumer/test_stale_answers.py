@@ -53,7 +53,7 @@ async def test_the_old_leaders_answer_does_not_come_on_top_of_the_new_ones() -> 
             assert [broker.bytes for broker in core.fetcher._brokers.values()] == [0, 0]
 
 
-async def test_what_is_decoded_is_handed_out_before_a_reset() -> None:
+async def test_decoded_records_are_delivered_before_a_reset() -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         append(cluster, numbered(20))
         consumer = AIOKafkaConsumer(

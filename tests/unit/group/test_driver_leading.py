@@ -107,7 +107,7 @@ async def test_a_broker_that_is_down_keeps_its_rack(crew: Crew, embedded: FakeCl
     assert not member.machine.rejoin_needed
 
 
-async def test_the_assignor_that_the_coordinator_chose_is_asked(crew: Crew) -> None:
+async def test_the_assignor_chosen_by_the_coordinator_is_used(crew: Crew) -> None:
     both: list[Any] = [Watching(), RoundRobinAssignor()]
     leader = await add(crew, "t", assignors=both)
     await until(lambda: leader.stable, lambda: leader)

@@ -115,7 +115,7 @@ async def test_a_rebalance_on_demand(crew: Crew) -> None:
     await crew.until_settled()
 
 
-async def test_nobody_polls_for_too_long(crew: Crew) -> None:
+async def test_a_member_that_does_not_poll_leaves_the_group(crew: Crew) -> None:
     lazy, other = await crew.add(max_poll_interval=0.6), await crew.add()
     lazy.driver.poll(waiting=True)
     await crew.until_settled()
@@ -344,7 +344,7 @@ async def test_a_group_that_may_not_be_read_yet(modern: bool) -> None:
             await member.die()
 
 
-async def test_a_coordinator_that_may_not_be_asked_for(crew: Crew, embedded: FakeCluster) -> None:
+async def test_an_unauthorized_coordinator_lookup_fails(crew: Crew, embedded: FakeCluster) -> None:
     fault = embedded.control(ApiKey.FIND_COORDINATOR, times=None, error=30)
     member = await crew.add()
     await until(lambda: bool(member.failures), lambda: member)

@@ -34,7 +34,7 @@ class Service:
         return HttpResponse(200, json.dumps(self.answers[name]).encode())
 
 
-async def test_azure_managed_identity_asks_the_machines_metadata_service() -> None:
+async def test_azure_managed_identity_uses_the_instance_metadata_service() -> None:
     service = Service(token={"access_token": "a", "expires_in": "3599"})
     provider = AzureManagedIdentity(
         "shop.servicebus.windows.net", client_id="user-assigned", fetch=service

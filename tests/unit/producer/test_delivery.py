@@ -78,7 +78,7 @@ async def test_a_lasting_error_fails_its_batch_alone(
         assert producer._sender.pool.used == 0
 
 
-async def test_an_answer_that_was_lost_is_asked_for_again_and_stored_once(
+async def test_a_batch_whose_response_was_lost_is_repeated_and_stored_once(
     make_producer: Make, stored: Stored
 ) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
@@ -259,7 +259,7 @@ async def test_without_producer_ids_batches_have_no_sequence_numbers(make_produc
         assert producer._accumulator.topics["orders"].queues[0].sequences is None
 
 
-async def test_idempotence_that_was_asked_for_is_not_done_without(make_producer: Make) -> None:
+async def test_explicit_idempotence_is_refused_on_brokers_without_it(make_producer: Make) -> None:
     async with FakeCluster(
         topics=["orders"], api_versions={ApiKey.INIT_PRODUCER_ID: None}
     ) as cluster:

@@ -90,7 +90,7 @@ def test_restarting_without_a_reason_changes_nothing() -> None:
     assert sequences.take(1) == 5
 
 
-def test_when_epochs_run_out_a_new_id_is_asked_for() -> None:
+def test_a_new_producer_id_is_requested_when_epochs_run_out() -> None:
     identity = known()
     sequences = Sequences(identity)
     sequences.stamp = (sequences.producer_id, 2**15 - 1)

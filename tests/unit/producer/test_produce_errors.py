@@ -58,7 +58,7 @@ def test_sequence_errors_without_sequence_numbers_are_failures(code: int) -> Non
     ("error", "expected"),
     [(KafkaConnectionError("x"), Reaction.RETRY), (KafkaProtocolError("x"), Reaction.FAIL)],
 )
-def test_what_the_connection_tells(error: KafkaError, expected: Reaction) -> None:
+def test_connection_errors_map_to_reactions(error: KafkaError, expected: Reaction) -> None:
     assert reaction(error, numbered=True, oldest=True, fresh=True, count=1) is expected
 
 

@@ -82,7 +82,7 @@ async def test_keys_choose_as_java_does_and_keyless_records_spread(
         assert min(keyless) >= 20, "batch by batch, every partition has its turn"
 
 
-async def test_a_batch_is_filled_before_another_partition_is_begun(make_producer: Make) -> None:
+async def test_a_batch_is_filled_before_another_partition_is_used(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 4}) as cluster:
         producer = make_producer(cluster)
         await producer.start()

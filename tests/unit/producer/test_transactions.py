@@ -123,7 +123,7 @@ async def test_a_partition_is_added_once_and_many_together(
     assert seen(cluster, ApiKey.END_TXN) == 1
 
 
-async def test_an_empty_transaction_asks_nothing(cluster: FakeCluster, producer: Any) -> None:
+async def test_an_empty_transaction_sends_no_request(cluster: FakeCluster, producer: Any) -> None:
     await producer.begin_transaction()
     await producer.commit_transaction()
     await producer.begin_transaction()
@@ -362,7 +362,7 @@ async def test_what_passes_is_tried_again(
     ids=lambda api: api.name,
 )
 @pytest.mark.parametrize("committing", [True, False], ids=["commit", "abort"])
-async def test_answers_that_were_lost_are_asked_for_again(
+async def test_requests_whose_responses_were_lost_are_repeated(
     make_producer: Make, cluster: FakeCluster, api: ApiKey, committing: bool
 ) -> None:
     cluster.control(api, after_handling=True, disconnect=True)

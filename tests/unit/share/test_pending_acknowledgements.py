@@ -252,7 +252,7 @@ def test_another_error_fails_a_part_at_once(leader) -> None:
             ack.result()
 
 
-def test_a_failure_that_nobody_sees_is_reported(leader) -> None:
+def test_an_unawaited_failure_is_logged(leader) -> None:
     acquisition = leader.acquire(0, 1)
     acquisition.mark(0, ACCEPT)
     seen = acquisition.mark(1, ACCEPT)

@@ -141,7 +141,7 @@ def test_a_client_that_does_not_start_is_closed():
     assert things[0].stopped == 1
 
 
-def test_idle_clients_are_closed_in_time(monkeypatch):
+def test_idle_clients_are_closed_after_their_timeout(monkeypatch):
     monkeypatch.setattr(runtime, "IDLE_SECONDS", 0.01)
 
     async def stopped(thing):

@@ -45,7 +45,7 @@ def test_a_key_stays_until_its_broker_dies_and_does_not_come_back() -> None:
     assert len(told) == 2
 
 
-def test_nobody_is_left() -> None:
+def test_no_broker_remains() -> None:
     brokers = nodes(2)
     coordinators = Coordinators(brokers)
     with pytest.raises(ValueError, match="broker 7"):

@@ -98,7 +98,7 @@ def test_records_come_in_the_order_their_responses_did() -> None:
     assert bench.buffer.waiting == 0
 
 
-def test_a_partition_may_be_fetched_when_it_is_decoded_not_when_it_is_handed_out() -> None:
+def test_a_partition_may_be_fetched_once_decoded_before_it_is_delivered() -> None:
     bench = Bench()
     bench.arrive((0, batch(numbered(10))))
     it = bench.buffer.next_chunk(4)
@@ -138,7 +138,7 @@ def test_lists_hold_at_most_one_response_of_a_partition() -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
-def test_lists_hold_exactly_as_many_as_asked(limit: int) -> None:
+def test_lists_contain_exactly_the_requested_number_of_records(limit: int) -> None:
     bench = Bench()
     bench.arrive(*((i, batch(numbered(5))) for i in range(3)))
     counts, seen = [], set()
@@ -160,7 +160,7 @@ def test_lists_and_single_records_take_turns() -> None:
     assert bench.read() == [(0, 6), (0, 7), (0, 8), (0, 9)]
 
 
-def test_only_the_partitions_asked_for() -> None:
+def test_only_the_requested_partitions_are_returned() -> None:
     bench = Bench()
     bench.arrive((0, batch(numbered(2))), (1, batch(numbered(2))))
     assert bench.lists(among=[1, 2]) == {1: [0, 1]}
@@ -168,7 +168,7 @@ def test_only_the_partitions_asked_for() -> None:
     assert bench.lists() == {0: [0, 1]}
 
 
-def test_those_asked_for_take_turns() -> None:
+def test_the_requested_partitions_take_turns() -> None:
     bench = Bench()
     bench.arrive((0, batch(numbered(2))), (1, batch(numbered(2))))
     among = [bench[0], bench[1]]
@@ -411,7 +411,7 @@ def test_a_deserializer_that_seeks() -> None:
     assert bench.buffer.bytes == 0
 
 
-def test_a_record_that_was_cut_off_is_asked_for_with_a_larger_share() -> None:
+def test_a_truncated_record_is_fetched_again_with_a_larger_limit() -> None:
     bench = Bench()
     cut = batch([bytes(5000)])[:1000]
     shares = []

@@ -374,7 +374,7 @@ async def test_the_last_commit_overtakes_that_of_the_clock(rig: Rig) -> None:
     await committed(rig, 2)
 
 
-async def test_the_clocks_commit_that_was_not_begun_is_overtaken_too(rig: Rig) -> None:
+async def test_a_periodic_commit_that_has_not_started_is_overtaken_too(rig: Rig) -> None:
     rig.give(A, 5)
     await due(rig)
     rig.commits.on_read()
@@ -625,7 +625,7 @@ async def test_a_fenced_static_member_raises(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("joining", [True, False])
-async def test_who_is_no_member_asks_nothing(joining: bool, rig: Rig) -> None:
+async def test_a_consumer_outside_the_group_sends_no_commit(joining: bool, rig: Rig) -> None:
     rig.membership.identity = None
     rig.membership.rejoin_needed = joining
     rig.give(A, 5)

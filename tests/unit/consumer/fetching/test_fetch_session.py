@@ -143,7 +143,7 @@ def test_a_partition_without_position_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("latest", [12, 17])
-def test_only_changes_are_asked_for(latest: int) -> None:
+def test_a_partial_fetch_names_only_changed_partitions(latest: int) -> None:
     one, two, three = states(("a", 0), ("a", 1), ("b", 0))
     topic = "a" if latest < 13 else IDS["a"]
     asking = Asking(latest, one, two)
@@ -209,7 +209,7 @@ def test_a_topic_that_was_made_again_is_replaced() -> None:
         asking.it.take_answers(answer(PartitionData(), topic=IDS["a"], session_id=9))
 
 
-def test_topics_without_a_known_id_are_asked_for_by_name_in_a_new_session() -> None:
+def test_topics_without_a_known_id_are_fetched_by_name_in_a_new_session() -> None:
     one, new = states(("a", 0), ("new", 0))
     asking = Asking(17, one)
     asking.begin()

@@ -459,7 +459,7 @@ async def test_a_follower_missing_from_metadata_is_forgotten_until_the_leader_na
             await until(lambda: state.source.node == state.source.replica == follower)
 
 
-async def test_metadata_is_asked_for_when_an_epoch_stays_unknown(
+async def test_metadata_is_requested_while_an_epoch_stays_unknown(
     cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make(retry_backoff_ms=1, fetch_max_wait_ms=5) as consumer:

@@ -150,7 +150,7 @@ async def test_stopping_drops_the_answer(cluster: FakeCluster, make: MakeConsume
     assert flight.done()
 
 
-async def test_partitions_that_are_refused_together_are_asked_for_together(
+async def test_partitions_refused_together_are_requested_together(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     """Or some would wait at home for the long poll of the first."""

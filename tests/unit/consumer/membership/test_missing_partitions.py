@@ -88,7 +88,7 @@ def test_other_metadata_errors_do_not_imply_deletion(error: type[BrokerResponseE
         assert it.kept(told(version, error=error), MINE, version * 100.0) == set(MINE)
 
 
-def test_what_is_not_read_is_forgotten() -> None:
+def test_unread_partitions_are_removed() -> None:
     it = Presence(10)
     assert it.kept(told(1, 2), MINE, 0) == {P2}
     assert it.kept(told(2, 2), [P0], 9) == set()

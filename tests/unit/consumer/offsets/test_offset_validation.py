@@ -123,7 +123,9 @@ async def test_a_new_leader_with_the_same_log_changes_nothing(make: MakeConsumer
         assert cluster.count(ASKED) == 3
 
 
-async def test_without_an_epoch_nothing_is_asked(cluster: FakeCluster, make: MakeConsumer) -> None:
+async def test_no_validation_is_requested_without_an_epoch(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
     append(cluster, numbered(5))
     consumer = await reader(make)
     assert await read(consumer, 5) == numbers(0, 5)
@@ -443,7 +445,7 @@ async def test_a_late_response_is_ignored(
     assert await read(consumer, len(expected)) == expected
 
 
-async def test_positions_are_asked_about_together(make: MakeConsumer) -> None:
+async def test_positions_are_validated_in_one_request(make: MakeConsumer) -> None:
     async with FakeCluster(brokers=2, topics={"orders": 40}) as cluster:
         for partition in range(40):
             append(cluster, numbered(1), partition)
@@ -603,7 +605,7 @@ async def test_the_leader_decides_if_a_topic_was_recreated(
     assert (state.topic_id, state.rival_id) == (new.topic_id, None)
 
 
-async def test_what_is_held_of_the_old_topic_is_handed_out_first(
+async def test_buffered_records_of_the_old_topic_are_delivered_first(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(5))

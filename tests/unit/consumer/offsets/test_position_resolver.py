@@ -99,7 +99,7 @@ async def test_one_request_a_leader() -> None:
         await cluster.close(loop.time() + 1)
 
 
-async def test_topics_that_become_known_at_once_are_asked_about_together() -> None:
+async def test_topics_that_become_known_together_are_looked_up_in_one_request() -> None:
     names = [f"orders{number}" for number in range(9)]
     async with FakeCluster(brokers=3, topics=dict.fromkeys(names, 6)) as fake:
         tps = [TopicPartition(name, partition) for name in names for partition in range(6)]
@@ -166,7 +166,7 @@ async def test_a_retried_partition_does_not_wait_for_a_hopeless_one() -> None:
         await cluster.close(loop.time() + 1)
 
 
-async def test_a_partition_left_out_of_the_answer_is_not_asked_about_for_ever() -> None:
+async def test_a_partition_missing_from_responses_is_not_requested_forever() -> None:
     async with FakeCluster(topics={"orders": 2}) as fake:
 
         def leave_out(response: ListOffsetsResponse) -> None:

@@ -98,7 +98,7 @@ async def test_a_stream_gives_every_record_once_and_ends(delivery: ModuleType) -
     assert source.calls == 3
 
 
-async def test_the_slow_path_is_asked_when_the_time_is_up(delivery: ModuleType) -> None:
+async def test_the_slow_path_is_called_after_the_timeout(delivery: ModuleType) -> None:
     source = Source(delivery, [chunk(delivery, list(range(100)), 100)])
     stream = delivery.RecordStream(source.delivery, source.next, None)
     seen = []

@@ -36,7 +36,7 @@ def test_a_new_partition_waits_for_its_position() -> None:
     assert state.fetchable
 
 
-def test_while_records_are_handed_out_the_next_fetch_begins_behind_them() -> None:
+def test_the_next_fetch_starts_after_the_records_being_delivered() -> None:
     state = positions(A0).state(A0)
     state.seek(5)
     state.fetched.chunk = Chunk([record(5), record(6)], 5, 9, True)

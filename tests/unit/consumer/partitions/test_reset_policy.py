@@ -70,7 +70,7 @@ def test_no_policies(text: object) -> None:
         reset_policy(text)
 
 
-def test_the_bare_name_asks_for_its_duration() -> None:
+def test_by_duration_without_a_duration_is_refused() -> None:
     with pytest.raises(KafkaConfigurationError, match="needs an ISO-8601 duration"):
         reset_policy("by_duration")
 

@@ -113,5 +113,5 @@ def kept(case: Case, assigned: Assigned) -> int:
     return sum(len(set(held[member_id]).intersection(mine)) for member_id, mine in assigned.items())
 
 
-def test_all_are_asked() -> None:
+def test_every_assignor_is_compared() -> None:
     assert set(ASSIGNORS) == {"range", "roundrobin", *STICKY}

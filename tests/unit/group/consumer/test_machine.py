@@ -426,7 +426,9 @@ def test_who_commits(crew: Crew) -> None:
 
 
 @pytest.mark.parametrize("error", [StaleMemberEpochError, UnknownMemberIdError])
-def test_a_refused_commit_asks_for_news(crew: Crew, error: type[StaleMemberEpochError]) -> None:
+def test_a_refused_commit_of_this_member_sends_a_heartbeat(
+    crew: Crew, error: type[StaleMemberEpochError]
+) -> None:
     member = crew.member("t")
     crew.run(2)
     sent = len(member.sent)

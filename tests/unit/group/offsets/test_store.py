@@ -195,7 +195,7 @@ async def test_a_request_is_sent_before_its_attempt_suspends(store: Store) -> No
         assert suspended is not None
 
 
-async def test_nothing_to_commit_asks_nothing(store: Store) -> None:
+async def test_an_empty_commit_sends_no_request(store: Store) -> None:
     await store.store.begin_commit({}, store.soon).complete()
     assert await store.fetch([], require_stable=True, deadline=store.soon) == {}
     assert not store.versions(COMMIT)
@@ -389,7 +389,7 @@ async def test_an_open_transaction_is_waited_for(store: Store) -> None:
     assert require_stable == [True] * 4
 
 
-async def test_a_stranger_is_refused_where_it_asks_as_a_member(store: Store) -> None:
+async def test_a_non_member_is_refused_offsets_of_the_group(store: Store) -> None:
     store.fake.control(FETCH, error=25)
     call = store.store.begin_fetch(ORDERS, require_stable=True, deadline=store.soon)
     with pytest.raises(UnknownMemberIdError):

@@ -233,7 +233,7 @@ async def test_a_muted_partition_waits(bench: Any) -> None:
     assert it.accumulator.sendable(it.queue, it.queue.muted_until)
 
 
-async def test_a_timer_is_asked_for_whenever_something_is_held_without_one(bench: Any) -> None:
+async def test_a_timer_is_requested_whenever_a_batch_is_held_without_one(bench: Any) -> None:
     it = bench(linger_ms=5000)
     assert it.held == 0
     it.send()

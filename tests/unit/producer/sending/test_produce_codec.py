@@ -156,7 +156,7 @@ def test_any_other_answer_is_read_as_ever(
     ]
 
 
-def test_a_topic_that_was_not_asked_for_has_no_name(wire: ModuleType) -> None:
+def test_a_response_for_an_unrequested_topic_has_no_name(wire: ModuleType) -> None:
     response = stored(13)
     response.responses[0].topic_id = UUID(int=99)
     found = read(wire, response, 13)

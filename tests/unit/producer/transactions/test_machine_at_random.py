@@ -282,7 +282,7 @@ Transactions.TestCase.settings = settings(max_examples=150, stateful_step_count=
 TestTransactions = Transactions.TestCase
 
 
-def test_init_producer_is_asked_again_only_after_a_pause() -> None:
+def test_init_producer_is_repeated_only_after_a_backoff() -> None:
     machine = TransactionMachine(NAME, TransactionalIdentity(), Backoff(0.1, 1.0, jitter=0.0))
     machine.initialize()
     asked = 0

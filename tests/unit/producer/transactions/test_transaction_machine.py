@@ -447,7 +447,7 @@ def test_an_old_epoch_is_aborted_first_and_seen_as_a_fence() -> None:
 # Offsets
 
 
-def test_offsets_left_over_are_asked_for_again_alone() -> None:
+def test_only_the_refused_offsets_are_committed_again() -> None:
     machine = machine_at(2)
     machine.begin()
     both = {**offsets(1), TopicPartition("in", 1): next(iter(offsets(1).values()))}

@@ -127,7 +127,7 @@ async def test_without_a_delay_a_record_is_released_at_once() -> None:
     assert queue.outcomes[-1][2] - queue.outcomes[0][2] < 0.2
 
 
-async def test_any_other_exception_rejects_and_the_run_goes_on(
+async def test_any_other_exception_rejects_and_the_run_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     queue = FakeQueue([None] * 3)
@@ -450,7 +450,7 @@ async def test_a_lock_whose_renewals_all_fail_expires() -> None:
 
 
 @pytest.mark.parametrize("swallows", [False, True])
-async def test_a_refused_renewal_cancels_the_handler_and_the_slot_goes_on(
+async def test_a_refused_renewal_cancels_the_handler_and_frees_the_slot(
     caplog: pytest.LogCaptureFixture, swallows: bool
 ) -> None:
     queue = FakeQueue([None], lock=30)

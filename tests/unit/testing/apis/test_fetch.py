@@ -112,7 +112,7 @@ def test_partition_limit_cuts_a_batch_but_never_the_first(broker: SocketlessBrok
     ]
 
 
-def test_total_limit_is_spent_in_the_order_asked(broker: SocketlessBroker) -> None:
+def test_total_limit_is_spent_in_request_order(broker: SocketlessBroker) -> None:
     topic = broker.state.create_topic("orders", 3)
     size = fill(topic.partitions[0], 2)
     for partition in topic.partitions[1:]:

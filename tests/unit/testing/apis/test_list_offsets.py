@@ -94,7 +94,7 @@ def test_a_duplicate_partition_gets_one_error(
     assert (answer.error_code, answer.offset) == (42, -1)
 
 
-def test_only_a_debugger_asks_followers(three_brokers: SocketlessBroker) -> None:
+def test_followers_answer_only_debugging_clients(three_brokers: SocketlessBroker) -> None:
     three_brokers.state.create_topic("orders", 1)
 
     def error(replica_id: int) -> int:

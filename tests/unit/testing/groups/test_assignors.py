@@ -21,7 +21,7 @@ def flat(target: dict[str, Partitions]) -> dict[str, list[tuple[int, int]]]:
     }
 
 
-def test_nobody_gets_nothing() -> None:
+def test_no_members_or_no_topics_give_an_empty_assignment() -> None:
     assert assign("uniform", {}, {A: 3}) == {}
     assert assign("range", {"a": Candidate(frozenset())}, {}) == {"a": {}}
     assert assign("uniform", {"a": Candidate(frozenset())}, {}) == {"a": {}}

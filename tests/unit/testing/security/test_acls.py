@@ -230,7 +230,7 @@ def test_refusals(resource: Resource, error: type[Exception]) -> None:
     assert type(refusal(READ, resource, "x")) is error
 
 
-def test_a_broker_asks_for_its_session(broker: SocketlessBroker) -> None:
+def test_rights_are_checked_for_the_principal_of_the_session(broker: SocketlessBroker) -> None:
     context = broker.dispatchers[0]._context(0, None, broker.session, None)
     assert context.allows(READ, TOPIC, "orders")
     assert context.authorized_operations(GROUP, "g") == 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11

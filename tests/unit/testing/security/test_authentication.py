@@ -147,7 +147,7 @@ def test_renewing_twice_in_a_second_is_refused(clock: VirtualClock) -> None:
     authentication.on_handshake("PLAIN", 1)
 
 
-def test_nobody_becomes_somebody_else(clock: VirtualClock) -> None:
+def test_reauthentication_cannot_change_the_principal(clock: VirtualClock) -> None:
     authentication = known(clock, 60.0)
     authentication.admit(ApiKey.SASL_HANDSHAKE)
     authentication.on_handshake("PLAIN", 1)

@@ -1,4 +1,4 @@
-"""`stop` ends within its deadline in every state, and leaves neither memory nor tasks."""
+"""A producer's `stop` meets its deadline in every state, and leaves neither memory nor tasks."""
 
 import asyncio
 import random

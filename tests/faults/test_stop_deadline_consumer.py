@@ -1,4 +1,4 @@
-"""A consumer's `stop` and `unsubscribe` end in time in every state, and leave no tasks."""
+"""A consumer's `stop` and `unsubscribe` meet their deadline in every state, and leave no tasks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
