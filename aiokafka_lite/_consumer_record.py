@@ -1,8 +1,9 @@
-"""ConsumerRecord, one record as the consumer returns it: native if compiled."""
+"""ConsumerRecord, one record as the consumer returns it, and its type variables."""
 
 from typing import TYPE_CHECKING
 
 from aiokafka_lite._build import pick
+from aiokafka_lite._consumer_record_python import K, V
 
 if TYPE_CHECKING:
     from aiokafka_lite._consumer_record_python import ConsumerRecord
@@ -11,4 +12,4 @@ else:
         "aiokafka_lite._consumer_record_native", "aiokafka_lite._consumer_record_python"
     ).ConsumerRecord
 
-__all__ = ["ConsumerRecord"]
+__all__ = ["ConsumerRecord", "K", "V"]

@@ -1,10 +1,21 @@
 """The pure-Python twin of ConsumerRecord: its specification, and the build without a compiler."""
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
-KT = TypeVar("KT")
-VT = TypeVar("VT")
+# Clients are generic in the types of keys and values, too. Both default to Any (PEP 696), so that
+# a client without type arguments, and without (de)serializers to infer them from, is checked as one
+# of aiokafka.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # part of the type checkers; not installed at run time
+
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 
 class _TakesAttributes:
@@ -14,7 +25,7 @@ class _TakesAttributes:
 
 
 @dataclass(slots=True)
-class ConsumerRecord(_TakesAttributes, Generic[KT, VT]):
+class ConsumerRecord(_TakesAttributes, Generic[K, V]):
     """One record read from a partition; aiokafka's fields, compared by value, not hashable.
 
     An application may set further attributes, which are copied and pickled, but neither compared
@@ -44,8 +55,8 @@ class ConsumerRecord(_TakesAttributes, Generic[KT, VT]):
     offset: int
     timestamp: int
     timestamp_type: int
-    key: KT | None
-    value: VT | None
+    key: K | None
+    value: V | None
     checksum: int | None
     serialized_key_size: int
     serialized_value_size: int

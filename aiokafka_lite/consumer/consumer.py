@@ -12,13 +12,14 @@ import warnings
 from collections.abc import (
     AsyncIterator,
     Awaitable,
+    Callable,
     Collection,
     Iterable,
     Mapping,
     Sequence,
 )
 from inspect import signature
-from typing import TYPE_CHECKING, Literal, Never, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import (
@@ -33,6 +34,7 @@ from aiokafka_lite._arguments import (
     topic_names,
     whole,
 )
+from aiokafka_lite._consumer_record import ConsumerRecord, K, V
 from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor, ConsumerRebalanceListener
 from aiokafka_lite.as_aiokafka.private_names import (
@@ -52,14 +54,13 @@ from aiokafka_lite.consumer.consumer_arguments import (
 from aiokafka_lite.consumer.consumer_health import consumer_health
 from aiokafka_lite.consumer.consumer_options import (
     DEFAULT_BUFFER_MEMORY,
-    Deserializer,
     OffsetReset,
 )
 from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.membership.subscription import SubscriptionPattern
 from aiokafka_lite.consumer.offsets import queries
 from aiokafka_lite.consumer.offsets.position_resolver import EARLIEST, LATEST, Found
-from aiokafka_lite.consumer.partitions.delivery import Record, RecordStream
+from aiokafka_lite.consumer.partitions.delivery import RecordStream
 from aiokafka_lite.consumer.partitions.positions import PartitionState
 from aiokafka_lite.consumer.record_batches import BULK, Batches
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
@@ -86,7 +87,7 @@ if TYPE_CHECKING:  # imported when they are used: most consumers use none of the
 _T = TypeVar("_T")
 
 
-class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore]):
+class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
     """Reads records from a Kafka cluster. Names, defaults and behavior follow aiokafka 0.14.
 
         async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
@@ -199,8 +200,8 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore]):
         client_id: str = f"aiokafka-lite-{__version__}",
         group_id: str | None = None,
         group_instance_id: str | None = None,
-        key_deserializer: Deserializer | None = None,
-        value_deserializer: Deserializer | None = None,
+        key_deserializer: Callable[[Any], K] | None = None,
+        value_deserializer: Callable[[Any], V] | None = None,
         fetch_max_wait_ms: int = 500,
         fetch_max_bytes: int = 52428800,
         fetch_min_bytes: int = 1,
@@ -558,7 +559,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore]):
 
     # --- reading
 
-    async def getone(self, *partitions: TopicPartition) -> Record:
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[K, V]:
         """Return the next record, waiting for it if necessary.
 
         Args:
@@ -585,7 +586,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore]):
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[Record]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         """Return records by partition: those that are buffered, or the first to arrive.
 
         Args:
@@ -614,7 +615,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore]):
         limit = max_records or self._core.options.max_poll_records
         return await self._core.reader.next_lists(wanted, limit, timeout)
 
-    def __aiter__(self) -> AsyncIterator[Record]:
+    def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
         """Iterate over all future records; the iteration ends when the consumer is stopped.
 
         Several tasks may iterate at once: each record goes to one of them. If a subclass overrides
@@ -631,7 +632,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore]):
             return RecordStream(self._core.buffer.delivery, self._core.reader.next_or_end, self)
         return self
 
-    async def __anext__(self) -> Record:
+    async def __anext__(self) -> ConsumerRecord[K, V]:
         if not self._has_own_getone():
             try:
                 return await self.getone()
@@ -647,7 +648,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore]):
     @overload
     def batches(
         self, *, max_records: int | None = None, columns: Literal[False] = False
-    ) -> Batches[RecordBatch]: ...
+    ) -> Batches[RecordBatch[K, V]]: ...
 
     @overload
     def batches(
@@ -656,7 +657,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore]):
 
     def batches(
         self, *, max_records: int | None = None, columns: bool = False
-    ) -> Batches[RecordBatch] | Batches[ColumnBatch]:
+    ) -> Batches[RecordBatch[K, V]] | Batches[ColumnBatch]:
         """Read in bulk: lists of one partition's records, without an await per record. Not in
         aiokafka.
 

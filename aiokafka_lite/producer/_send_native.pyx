@@ -12,6 +12,7 @@ from aiokafka_lite.producer.batching._ack_native cimport Ack, Wait
 from aiokafka_lite.producer.batching._awaiting cimport PYGEN_NEXT, PYGEN_RETURN, give_am_send, stop_with
 
 from asyncio import _get_running_loop as running_loop
+from types import GenericAlias
 
 from aiokafka_lite.producer._send_python import SendCalls as _TwinCalls
 from aiokafka_lite.producer._send_python import SendResult as _TwinSendResult
@@ -129,6 +130,7 @@ give_am_send(StoredResult, send_to_stored)
 
 cdef class SendCalls:
     __doc__ = _TwinCalls.__doc__
+    __class_getitem__ = classmethod(GenericAlias)
 
     cdef readonly object _append
     cdef AppendCore _core  # None where another `append` stands before its own

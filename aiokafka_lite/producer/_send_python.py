@@ -21,8 +21,9 @@ import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic
 
+from aiokafka_lite._consumer_record import K, V
 from aiokafka_lite.producer.batching._accumulator_python import AppendCore, Blocked
 from aiokafka_lite.producer.batching._ack_python import Ack, Wait
 from aiokafka_lite.structs import Acknowledged
@@ -112,7 +113,7 @@ def raise_thrown(kind: Any, value: Any, traceback: TracebackType | None) -> None
     raise value
 
 
-class SendCalls:
+class SendCalls(Generic[K, V]):
     """The two producer methods that are called for every record; `AIOKafkaProducer` has the rest.
 
     Args:
@@ -151,8 +152,8 @@ class SendCalls:
     def send(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
@@ -203,8 +204,8 @@ class SendCalls:
     def send_and_wait(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,

@@ -30,6 +30,7 @@ from aiokafka_lite._arguments import (
     seconds,
     wire_string,
 )
+from aiokafka_lite._consumer_record import K, V
 from aiokafka_lite._home import check_home
 from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
 from aiokafka_lite.as_aiokafka.private_names import MISSING as _missing
@@ -78,7 +79,7 @@ _YIELD_EVERY: Final = 1000
 _numbers = itertools.count(1)
 
 
-class AIOKafkaProducer(SendCalls):
+class AIOKafkaProducer(SendCalls[K, V]):
     """Publishes records to Kafka.
 
     `await send(...)` returns as soon as the record is in its batch, with an ack: an awaitable of
@@ -197,8 +198,8 @@ class AIOKafkaProducer(SendCalls):
         request_timeout_ms: float = 40_000,
         api_version: object = None,
         acks: object = None,
-        key_serializer: Callable[[Any], Any] | None = None,
-        value_serializer: Callable[[Any], Any] | None = None,
+        key_serializer: Callable[[K], Any] | None = None,
+        value_serializer: Callable[[V], Any] | None = None,
         compression_type: str | None = None,
         compression_level: int | None = None,
         max_batch_size: int = 16_384,
@@ -478,8 +479,8 @@ class AIOKafkaProducer(SendCalls):
     def send_nowait(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
@@ -508,9 +509,9 @@ class AIOKafkaProducer(SendCalls):
     async def send_many(
         self,
         topic: str,
-        values: Iterable[Any],
+        values: Iterable[V | None],
         *,
-        keys: Iterable[Any] | None = None,
+        keys: Iterable[K | None] | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
@@ -558,8 +559,8 @@ class AIOKafkaProducer(SendCalls):
     def send_threadsafe(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: V | None = None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,

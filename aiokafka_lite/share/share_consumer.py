@@ -10,7 +10,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import signature
-from typing import Any, Never, Self, overload
+from typing import Any, Generic, Never, Self, overload
 
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import (
@@ -23,6 +23,7 @@ from aiokafka_lite._arguments import (
     topic_names,
     whole,
 )
+from aiokafka_lite._consumer_record import K, V
 from aiokafka_lite._version import __version__
 from aiokafka_lite.abc import AbstractTokenProvider, ConsumerInterceptor
 from aiokafka_lite.client import AIOKafkaClient
@@ -32,7 +33,6 @@ from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, Illegal
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.reading.consumer_lifecycle import ConsumerLifecycle
 from aiokafka_lite.share.acknowledge_type import AcknowledgeType
-from aiokafka_lite.share.acquired_records import Deserializer
 from aiokafka_lite.share.handling.run_options import TRANSIENT, RunOptions
 from aiokafka_lite.share.handling.worker import Worker
 from aiokafka_lite.share.records.record_marks import Acknowledgement
@@ -47,7 +47,7 @@ __all__ = ["AIOKafkaShareConsumer"]
 Record = ShareRecord[Any, Any]
 
 
-class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore]):
+class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
     """Reads records as a member of a share group, which uses topics as queues (KIP-932).
 
         async with AIOKafkaShareConsumer("jobs", group_id="workers") as consumer:
@@ -141,8 +141,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore]):
         acquire_mode: str = "record_limit",
         acknowledgement_mode: str = "explicit",
         on_undecodable: str = "reject",
-        key_deserializer: Deserializer | None = None,
-        value_deserializer: Deserializer | None = None,
+        key_deserializer: Callable[[Any], K] | None = None,
+        value_deserializer: Callable[[Any], V] | None = None,
         check_crcs: bool = True,
         interceptors: Sequence[ConsumerInterceptor] = (),
         client_rack: str | None = None,
@@ -359,7 +359,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore]):
 
     # --- reading
 
-    async def getone(self) -> Record:
+    async def getone(self) -> ShareRecord[K, V]:
         """Return the next record, waiting for it if necessary.
 
         If none is buffered, up to `max_poll_records` are acquired at once, for further reads.
@@ -376,7 +376,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore]):
 
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
-    ) -> ShareRecords:
+    ) -> ShareRecords[K, V]:
         """Return records: those that are buffered, or the first to arrive.
 
         Args:
@@ -408,7 +408,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore]):
 
     async def run(
         self,
-        handler: Callable[[Record], Awaitable[object]],
+        handler: Callable[[ShareRecord[K, V]], Awaitable[object]],
         *,
         concurrency: int = 100,
         retry: tuple[type[Exception], ...] | type[Exception] = TRANSIENT,
@@ -499,7 +499,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore]):
         self._check_open()
         return self
 
-    async def __anext__(self) -> Record:
+    async def __anext__(self) -> ShareRecord[K, V]:
         try:
             return await self._core.next_record()
         except ConsumerStoppedError:
@@ -509,7 +509,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore]):
 
     @overload
     def acknowledge(
-        self, record: Record, type: AcknowledgeType = AcknowledgeType.ACCEPT, /
+        self, record: ShareRecord[K, V], type: AcknowledgeType = AcknowledgeType.ACCEPT, /
     ) -> Acknowledgement: ...
 
     @overload

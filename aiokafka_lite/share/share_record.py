@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Generic, overload
 
 from aiokafka_lite._build import pick
+from aiokafka_lite._consumer_record import K, V
 from aiokafka_lite.share.batch_acknowledgement import BatchAcknowledgement
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ else:
 __all__ = ["ShareRecord", "ShareRecords", "acquired_of", "all_locked"]
 
 
-class ShareRecords(Sequence[ShareRecord[Any, Any]]):
+class ShareRecords(Sequence[ShareRecord[K, V]], Generic[K, V]):
     """The records of one `getmany`: a sequence, with the four acknowledgements for all of them.
 
     Each of the four marks every record at once and returns an awaitable that waits for all results.
@@ -34,16 +35,16 @@ class ShareRecords(Sequence[ShareRecord[Any, Any]]):
 
     __slots__ = ("_records",)
 
-    def __init__(self, records: Iterable[ShareRecord[Any, Any]] = ()) -> None:
+    def __init__(self, records: Iterable[ShareRecord[K, V]] = ()) -> None:
         self._records = list(records)
 
     @overload
-    def __getitem__(self, index: int) -> ShareRecord[Any, Any]: ...
+    def __getitem__(self, index: int) -> ShareRecord[K, V]: ...
 
     @overload
-    def __getitem__(self, index: slice) -> ShareRecords: ...
+    def __getitem__(self, index: slice) -> ShareRecords[K, V]: ...
 
-    def __getitem__(self, index: int | slice) -> ShareRecord[Any, Any] | ShareRecords:
+    def __getitem__(self, index: int | slice) -> ShareRecord[K, V] | ShareRecords[K, V]:
         if isinstance(index, slice):
             return ShareRecords(self._records[index])
         return self._records[index]
@@ -51,7 +52,7 @@ class ShareRecords(Sequence[ShareRecord[Any, Any]]):
     def __len__(self) -> int:
         return len(self._records)
 
-    def __iter__(self) -> Iterator[ShareRecord[Any, Any]]:
+    def __iter__(self) -> Iterator[ShareRecord[K, V]]:
         return iter(self._records)
 
     def __eq__(self, other: object) -> bool:

@@ -3,10 +3,12 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from typing import Any, assert_type
 
 from aiokafka_lite import (
     AIOKafkaConsumer,
     AIOKafkaProducer,
+    AIOKafkaShareConsumer,
     ConsumerRebalanceListener,
     ConsumerRecord,
     OffsetAndMetadata,
@@ -126,6 +128,54 @@ async def main() -> None:
             async with exactly_once(consumer, producer) as parts:
                 async for part in parts:
                     print([record.value for record in part])
+
+
+def order(data: bytes) -> dict[str, int]:
+    return dict(json.loads(data))
+
+
+def text(data: bytes | None) -> str:
+    return (data or b"").decode()
+
+
+def dump(value: dict[str, int]) -> bytes:
+    return json.dumps(value).encode()
+
+
+Orders = ConsumerRecord[str, dict[str, int]]
+
+
+async def infer_types_of_records() -> None:
+    """Deserializers determine the types of records; without them, all types are allowed."""
+    consumer = AIOKafkaConsumer("orders", key_deserializer=text, value_deserializer=order)
+    assert_type(consumer, AIOKafkaConsumer[str, dict[str, int]])
+    assert_type(await consumer.getone(), Orders)
+    assert_type(await consumer.getmany(), dict[TopicPartition, list[Orders]])
+    async for record in consumer:
+        assert_type(record.value, dict[str, int] | None)
+    async for batch in consumer.batches():
+        assert_type(batch.records, list[Orders])
+    assert_type(AIOKafkaConsumer("orders"), AIOKafkaConsumer[Any, Any])
+    without_arguments: AIOKafkaConsumer = consumer
+    declared: AIOKafkaConsumer[bytes, bytes] = AIOKafkaConsumer("orders")
+    print(without_arguments, declared)
+    queue = AIOKafkaShareConsumer("orders", group_id="kitchen", value_deserializer=order)
+    async for job in queue:
+        assert_type(job.value, dict[str, int] | None)
+    for job in await queue.getmany():
+        assert_type(job.value, dict[str, int] | None)
+
+
+async def check_types_of_sent_values() -> None:
+    """Serializers determine what may be sent."""
+    producer = AIOKafkaProducer(value_serializer=dump)
+    await producer.send("orders", {"tea": 1}, key=b"4")
+    await producer.send("orders", None, key=b"4")
+    await producer.send("orders", "tea")  # type: ignore[arg-type]
+    await producer.send_many("orders", ["tea"])  # type: ignore[list-item]
+    await AIOKafkaProducer().send("orders", b"tea")
+    declared: AIOKafkaProducer[str, bytes] = AIOKafkaProducer()
+    await declared.send("orders", b"tea", key=4)  # type: ignore[arg-type]
 
 
 def misspell_an_option() -> None:

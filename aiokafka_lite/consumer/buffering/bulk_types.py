@@ -11,8 +11,9 @@ the control records and gaps that follow it, and the leader epoch of the record 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Generic
 
-from aiokafka_lite.consumer.partitions.delivery import Record
+from aiokafka_lite._consumer_record import ConsumerRecord, K, V
 from aiokafka_lite.record.columnar.columns import Columns
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
@@ -53,7 +54,7 @@ class _Taken:
         return {self.topic_partition: OffsetAndMetadata(self.next_offset, "", epoch)}
 
 
-class RecordBatch(_Taken):
+class RecordBatch(_Taken, Generic[K, V]):
     """Consecutive records of one partition.
 
     Attributes:
@@ -69,12 +70,12 @@ class RecordBatch(_Taken):
         start_epoch: int,
         next_offset: int,
         leader_epoch: int,
-        records: list[Record],
+        records: list[ConsumerRecord[K, V]],
     ) -> None:
         super().__init__(topic_partition, start, start_epoch, next_offset, leader_epoch)
         self.records = records
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         return iter(self.records)
 
     def __len__(self) -> int:
