@@ -174,12 +174,18 @@ def check_api_version(release: object) -> None:
         )
 
 
-def check_security(protocol: object, ssl_context: object) -> None:
+def check_security(protocol: object, ssl_context: object, tls_options: bool = False) -> None:
     """Check the security options, with aiokafka's messages; `net.sasl` checks those of SASL.
+
+    Args:
+        protocol: The `security_protocol`.
+        ssl_context: The `ssl_context`.
+        tls_options: True if `ssl_cafile` or another option of TLS was given.
 
     Raises:
         TypeError: The protocol is not a str, or the context not an SSLContext.
-        ValueError: The protocol is unknown, or a required TLS context is missing.
+        ValueError: The protocol is unknown.
+        KafkaConfigurationError: (a ValueError) the TLS options contradict the context or protocol.
     """
     if not isinstance(protocol, str):
         raise TypeError(f"`security_protocol` should be a str, not {protocol!r}")
@@ -190,8 +196,16 @@ def check_security(protocol: object, ssl_context: object) -> None:
         )
     if ssl_context is not None and not isinstance(ssl_context, ssl.SSLContext):
         raise TypeError(f"`ssl_context` should be an ssl.SSLContext, not {ssl_context!r}")
-    if protocol in ("SSL", "SASL_SSL") and ssl_context is None:
-        raise ValueError("`ssl_context` is mandatory if security_protocol=='SSL'")
+    if tls_options and ssl_context is not None:
+        raise KafkaConfigurationError(
+            "`ssl_context` and the other `ssl_` options exclude each other: the context already "
+            "has its certificates and settings"
+        )
+    if tls_options and protocol not in ("SSL", "SASL_SSL"):
+        raise KafkaConfigurationError(
+            f"`ssl_` options were given, but security_protocol {protocol} does not encrypt: "
+            "choose SSL or SASL_SSL"
+        )
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str], face: str) -> None:

@@ -10,6 +10,7 @@ import ssl
 import warnings
 from collections.abc import Callable, Collection, Iterable
 from math import inf
+from os import PathLike
 from typing import Self
 
 from aiokafka_lite import _arguments
@@ -113,7 +114,7 @@ class AIOKafkaClient:
         connections_max_idle_ms: Idle connections are closed after this time; None: never.
         bootstrap_timeout_ms: How long `bootstrap` and `async with` try to reach a first broker.
             By default they try each address once and raise a failure at once. Not in aiokafka.
-        security_protocol, ssl_context, sasl_*: As in `AIOKafkaProducer`.
+        security_protocol, ssl_*, sasl_*: As in `AIOKafkaProducer`.
         loop: Deprecated by aiokafka: the event loop, if the client is created outside of one.
         api_version: Deprecated by aiokafka; has no effect.
 
@@ -144,6 +145,14 @@ class AIOKafkaClient:
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
         bootstrap_timeout_ms: float | None = None,
+        ssl_cafile: str | PathLike[str] | None = None,
+        ssl_cadata: str | bytes | None = None,
+        ssl_certfile: str | PathLike[str] | None = None,
+        ssl_keyfile: str | PathLike[str] | None = None,
+        ssl_password: str | bytes | None = None,
+        ssl_check_hostname: bool = True,
+        ssl_ciphers: str | None = None,
+        ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
     ) -> None:
         _arguments.check_loop(loop)
         running = _arguments.running_loop(AIOKafkaClient.__name__) if loop is None else loop
@@ -161,6 +170,14 @@ class AIOKafkaClient:
                 connections_max_idle_ms=connections_max_idle_ms,
                 security_protocol=security_protocol,
                 ssl_context=ssl_context,
+                ssl_cafile=ssl_cafile,
+                ssl_cadata=ssl_cadata,
+                ssl_certfile=ssl_certfile,
+                ssl_keyfile=ssl_keyfile,
+                ssl_password=ssl_password,
+                ssl_check_hostname=ssl_check_hostname,
+                ssl_ciphers=ssl_ciphers,
+                ssl_enabled_protocols=ssl_enabled_protocols,
                 sasl_mechanism=sasl_mechanism,
                 sasl_plain_username=sasl_plain_username,
                 sasl_plain_password=sasl_plain_password,

@@ -10,6 +10,7 @@ import itertools
 import ssl
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Never, Self, overload
 from uuid import UUID
@@ -147,7 +148,8 @@ class AIOKafkaAdminClient:
             (KIP-919, Kafka 3.7), for when no broker answers. Only calls that controllers can
             carry out are possible then. Not in aiokafka.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
-        ssl_context: The TLS context; required with "SSL" and "SASL_SSL".
+        ssl_context, ssl_cafile, ssl_cadata, ssl_certfile, ssl_keyfile, ssl_password,
+            ssl_check_hostname, ssl_ciphers, ssl_enabled_protocols: As in `AIOKafkaProducer`.
         sasl_mechanism, sasl_plain_username, sasl_plain_password, sasl_kerberos_service_name,
             sasl_kerberos_domain_name, sasl_oauth_token_provider: As in `AIOKafkaProducer`.
         loop: Deprecated by aiokafka: the event loop, if the client is created outside of it.
@@ -187,6 +189,14 @@ class AIOKafkaAdminClient:
         retry_backoff_max_ms: float = 1000,
         bootstrap_timeout_ms: float | None = None,
         bootstrap_controllers: str | Iterable[str | tuple[str, int]] | None = None,
+        ssl_cafile: str | PathLike[str] | None = None,
+        ssl_cadata: str | bytes | None = None,
+        ssl_certfile: str | PathLike[str] | None = None,
+        ssl_keyfile: str | PathLike[str] | None = None,
+        ssl_password: str | bytes | None = None,
+        ssl_check_hostname: bool = True,
+        ssl_ciphers: str | None = None,
+        ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
         **unknown: Never,
     ) -> None:
         _arguments.refuse_unknown(
@@ -228,6 +238,14 @@ class AIOKafkaAdminClient:
                 connections_max_idle_ms=connections_max_idle_ms,
                 security_protocol=security_protocol,
                 ssl_context=ssl_context,
+                ssl_cafile=ssl_cafile,
+                ssl_cadata=ssl_cadata,
+                ssl_certfile=ssl_certfile,
+                ssl_keyfile=ssl_keyfile,
+                ssl_password=ssl_password,
+                ssl_check_hostname=ssl_check_hostname,
+                ssl_ciphers=ssl_ciphers,
+                ssl_enabled_protocols=ssl_enabled_protocols,
                 sasl_mechanism=sasl_mechanism,
                 sasl_plain_username=sasl_plain_username,
                 sasl_plain_password=sasl_plain_password,

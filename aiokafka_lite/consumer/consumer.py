@@ -19,6 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from inspect import signature
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, overload
 
 from aiokafka_lite import _arguments
@@ -142,7 +143,16 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
         consumer_timeout_ms: While some partitions of a broker have buffered records, how long its
             empty partitions wait, at most, before they are fetched again.
         max_poll_records: Maximum records of one `getmany`, or None for no limit.
-        ssl_context: The TLS configuration; required with "SSL" and "SASL_SSL".
+        ssl_context: The TLS context for "SSL" and "SASL_SSL". Without it, the following options
+            describe one that is made again when its files change.
+        ssl_cafile, ssl_cadata: The trusted certificates: a path or PEM text; `ssl_cadata` may also
+            be DER as bytes. Without both: the system's.
+        ssl_certfile, ssl_keyfile, ssl_password: This client's certificate chain and private key:
+            paths, or PEM text (KIP-651); and the password of an encrypted key. Without
+            `ssl_keyfile`, the key is in `ssl_certfile`.
+        ssl_check_hostname: True if the broker's certificate must match its host name.
+        ssl_ciphers: OpenSSL's cipher list for TLS 1.2.
+        ssl_enabled_protocols: "TLSv1.2", "TLSv1.3" or both.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
         api_version: Deprecated: the client asks each broker for the versions it supports.
         exclude_internal_topics: Exclude internal topics from a pattern subscription.
@@ -246,6 +256,14 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         bootstrap_timeout_ms: float | None = None,
+        ssl_cafile: str | PathLike[str] | None = None,
+        ssl_cadata: str | bytes | None = None,
+        ssl_certfile: str | PathLike[str] | None = None,
+        ssl_keyfile: str | PathLike[str] | None = None,
+        ssl_password: str | bytes | None = None,
+        ssl_check_hostname: bool = True,
+        ssl_ciphers: str | None = None,
+        ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
         **unknown: Never,
     ) -> None:
         self._closed = True  # nothing to warn about until construction is complete
@@ -310,6 +328,14 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
             connections_max_idle_ms=connections_max_idle_ms,
             security_protocol=security_protocol,
             ssl_context=ssl_context,
+            ssl_cafile=ssl_cafile,
+            ssl_cadata=ssl_cadata,
+            ssl_certfile=ssl_certfile,
+            ssl_keyfile=ssl_keyfile,
+            ssl_password=ssl_password,
+            ssl_check_hostname=ssl_check_hostname,
+            ssl_ciphers=ssl_ciphers,
+            ssl_enabled_protocols=ssl_enabled_protocols,
             sasl_mechanism=sasl_mechanism,
             sasl_plain_username=sasl_plain_username,
             sasl_plain_password=sasl_plain_password,

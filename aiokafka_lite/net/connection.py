@@ -23,16 +23,22 @@ import logging
 from collections.abc import Callable
 from typing import Final, Self, TypeVar
 
-from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
+from aiokafka_lite.errors import (
+    AuthenticationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+)
 from aiokafka_lite.net.authenticate import authenticate
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.deadline_timer import Alarm
-from aiokafka_lite.net.dial import dial
+from aiokafka_lite.net.dial import dial, expired_certificate
 from aiokafka_lite.net.frames import Frame, FrameReceiver
 from aiokafka_lite.net.handshake import Identity, Rung, decode, find_versions, ladder
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending, Promise
 from aiokafka_lite.net.reauthentication import Renewal
 from aiokafka_lite.net.throttle import Throttle, responds_before_throttling, throttle_of
+from aiokafka_lite.net.tls.tls_failures import refused
 from aiokafka_lite.net.traffic import Traffic
 from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.protocol.framing import RequestInPieces, encode_request
@@ -120,7 +126,7 @@ class Connection:
                 try:
                     found = await find_versions(self, step, options, known, expected)
                 except KafkaConnectionError as error:
-                    if isinstance(self.last_error, KafkaProtocolError):
+                    if isinstance(self.last_error, KafkaProtocolError | AuthenticationFailedError):
                         raise self.last_error from error
                     log.debug("%s: %s did not answer %s", options.client_id, self, step.rung.value)
                     no_answer = error
@@ -158,6 +164,7 @@ class Connection:
                 f"{no_answer.args[0]}; the address accepts connections but answers no Kafka "
                 f"request: check that it is a listener for {options.security_protocol} (the "
                 "client's security_protocol)"
+                + (" and whether it requires a client certificate" if options.tls else "")
             ),
             no_answer,
         )
@@ -484,6 +491,9 @@ class Connection:
     def _on_lost(self, reason: Exception | None) -> None:
         if isinstance(reason, KafkaProtocolError):
             self.close(_chained(type(reason)(f"{self}: {reason.args[0]}"), reason))
+        elif not self._greeted_by and (refusal := self._refusal(reason)) is not None:
+            # With TLS 1.3, a broker checks the certificate after the client's handshake.
+            self.close(_chained(refusal, reason))
         elif reason is None:
             hint = self._hint()
             self.close(KafkaConnectionError(f"{self}: the broker closed the connection{hint}"))
@@ -492,6 +502,10 @@ class Connection:
             error = KafkaConnectionError(f"{self}: the connection was lost: {reason}{hint}")
             self.close(_chained(error, reason))
         self._fail_all(self._leaving)
+
+    def _refusal(self, reason: Exception | None) -> KafkaError | None:
+        """The error for a broker that refuses this client's certificate, or None."""
+        return refused(str(self), reason, expired_certificate(self._options))
 
     def _hint(self) -> str:
         """Return a hint for a connection that ends before its first response."""

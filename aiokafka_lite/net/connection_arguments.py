@@ -1,12 +1,16 @@
 """Turns the connection arguments that all clients share into `ConnectionOptions`."""
 
 import ssl
+from collections.abc import Iterable
+from os import PathLike
 
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, milliseconds, size
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.sasl import choose
+from aiokafka_lite.net.tls.tls_contexts import TlsContexts
+from aiokafka_lite.net.tls.tls_options import VERSIONS, TlsOptions, tls_options
 
 
 def connection_options(
@@ -22,6 +26,14 @@ def connection_options(
     sasl_kerberos_service_name: str | None,
     sasl_kerberos_domain_name: str | None,
     sasl_oauth_token_provider: AbstractTokenProvider | None,
+    ssl_cafile: str | PathLike[str] | None = None,
+    ssl_cadata: str | bytes | None = None,
+    ssl_certfile: str | PathLike[str] | None = None,
+    ssl_keyfile: str | PathLike[str] | None = None,
+    ssl_password: str | bytes | None = None,
+    ssl_check_hostname: bool = True,
+    ssl_ciphers: str | None = None,
+    ssl_enabled_protocols: str | Iterable[str] = tuple(VERSIONS),
     max_response_bytes: int = 256 * 1024 * 1024,
     reconnect_backoff_ms: float = 50,
     reconnect_backoff_max_ms: float = 1000,
@@ -40,7 +52,22 @@ def connection_options(
     Raises:
         ValueError, TypeError: An argument is invalid; with aiokafka's message if it has one.
     """
-    _arguments.check_security(security_protocol, ssl_context)
+    tls = tls_options(
+        {
+            "ssl_cafile": ssl_cafile,
+            "ssl_cadata": ssl_cadata,
+            "ssl_certfile": ssl_certfile,
+            "ssl_keyfile": ssl_keyfile,
+            "ssl_password": ssl_password,
+            "ssl_check_hostname": ssl_check_hostname,
+            "ssl_ciphers": ssl_ciphers,
+            "ssl_enabled_protocols": ssl_enabled_protocols,
+        }
+    )
+    _arguments.check_security(security_protocol, ssl_context, tls != TlsOptions())
+    context: ssl.SSLContext | TlsContexts | None = ssl_context
+    if context is None and security_protocol in ("SSL", "SASL_SSL"):
+        context = TlsContexts(tls, client_id or "client")
     mechanism = choose(
         security_protocol,
         {
@@ -67,6 +94,6 @@ def connection_options(
         send_buffer_bytes=size("send_buffer_bytes", send_buffer_bytes, least=-1),
         receive_buffer_bytes=size("receive_buffer_bytes", receive_buffer_bytes, least=-1),
         security_protocol=security_protocol,
-        ssl_context=ssl_context,
+        ssl_context=context,
         mechanism=mechanism,
     )

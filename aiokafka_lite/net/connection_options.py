@@ -12,6 +12,7 @@ from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.api_version_cache import KnownBrokers
 from aiokafka_lite.net.authenticate import Mechanism
 from aiokafka_lite.net.buffers import ReceiveBuffers
+from aiokafka_lite.net.tls.tls_contexts import TlsContexts
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LARGEST_INT32: Final = 2**31 - 1
@@ -48,7 +49,7 @@ class ConnectionOptions:
     allocated. It must be above `fetch_max_bytes`, which a single larger batch may exceed."""
     security_protocol: str = "PLAINTEXT"
     """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
-    ssl_context: ssl.SSLContext | None = None
+    ssl_context: ssl.SSLContext | TlsContexts | None = None
     """The TLS settings; required with SSL and SASL_SSL, and allowed only with them."""
     mechanism: Mechanism | None = None
     """The SASL mechanism; required with SASL_PLAINTEXT and SASL_SSL, and allowed only there."""
@@ -123,7 +124,9 @@ class ConnectionOptions:
                 f"security_protocol must be one of {', '.join(SECURITY_PROTOCOLS)}, "
                 f"not {self.security_protocol!r}"
             )
-        if self.ssl_context is not None and not isinstance(self.ssl_context, ssl.SSLContext):
+        if self.ssl_context is not None and not isinstance(
+            self.ssl_context, ssl.SSLContext | TlsContexts
+        ):
             raise TypeError(f"ssl_context must be an ssl.SSLContext, not {self.ssl_context!r}")
         if self.tls and self.ssl_context is None:
             raise KafkaConfigurationError(

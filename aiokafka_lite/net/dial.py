@@ -8,8 +8,10 @@ import ssl
 from typing import Any, Final, TypeAlias
 
 from aiokafka_lite._threads import NoThreadError, lookup_threads
-from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
+from aiokafka_lite.errors import KafkaConnectionError
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.tls.tls_contexts import TlsContexts
+from aiokafka_lite.net.tls.tls_failures import explained, refused, untrusted
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +35,8 @@ async def dial(
 
     Raises:
         KafkaConnectionError: No address accepted; the message has the error of each.
-        AuthenticationFailedError: The broker's certificate is not trusted.
+        AuthenticationFailedError: The broker's certificate is not trusted, or the broker refuses
+            this client's.
 
     Cancellation: gives up the attempt and closes its socket.
     """
@@ -44,10 +47,11 @@ async def dial(
             await _connect(host, info, options, protocol)
             return
         except ssl.SSLCertVerificationError as error:
-            raise AuthenticationFailedError(
-                f"the certificate of {host}:{port} is not trusted: {error.verify_message}"
-            ) from error
+            raise untrusted(host, port, error) from error
         except OSError as error:
+            refusal = refused(f"{host}:{port}", error, expired_certificate(options))
+            if refusal is not None:
+                raise refusal from error
             # TimeoutError and ssl.SSLError are OSErrors, too.
             log.debug("%s: cannot connect to %s (%s): %r", options.client_id, host, address, error)
             failures.append((address, error))
@@ -103,8 +107,11 @@ async def _connect(
     protocol: asyncio.BaseProtocol,
 ) -> None:
     loop = asyncio.get_running_loop()
+    context = options.ssl_context
     family, kind, number, _, address = info
     async with asyncio.timeout(options.connect_timeout):
+        if isinstance(context, TlsContexts):
+            context = await context.current()
         connected = socket.socket(family, kind, number)
         try:
             connected.setblocking(False)
@@ -120,7 +127,7 @@ async def _connect(
         await loop.create_connection(
             lambda: protocol,
             sock=connected,
-            ssl=options.ssl_context,
+            ssl=context,
             server_hostname=host,
             ssl_handshake_timeout=options.connect_timeout,
             ssl_shutdown_timeout=TLS_CLOSING_TIME,
@@ -138,6 +145,12 @@ def _set_options(unconnected: socket.socket, options: ConnectionOptions) -> None
         unconnected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
 
 
+def expired_certificate(options: ConnectionOptions) -> str:
+    """The text " expired on DATE" if this client's certificate has expired, else ""."""
+    context = options.ssl_context
+    return context.own_expiry if isinstance(context, TlsContexts) else ""
+
+
 def _breaks_off(error: OSError) -> bool:
     """True if a TLS handshake failed as with a server that does not speak TLS."""
     if isinstance(error, ssl.SSLError):
@@ -148,10 +161,13 @@ def _breaks_off(error: OSError) -> bool:
 def _reason(error: OSError, options: ConnectionOptions) -> str:
     if isinstance(error, TimeoutError) and not error.args:
         return f"no answer within {options.connect_timeout:g} s"
+    if isinstance(error, ssl.SSLError) and (text := explained(error)) is not None:
+        return text
     if options.tls and _breaks_off(error):
         return (
             "the other side broke off the TLS handshake, as a listener without TLS does: check "
-            f"security_protocol, which is {options.security_protocol}"
+            f"security_protocol, which is {options.security_protocol}; a listener that requires a "
+            "client certificate may do so, too"
         )
     if error.errno is not None and not isinstance(error, ssl.SSLError):
         # asyncio's own text names the system call and the address, not what happened.

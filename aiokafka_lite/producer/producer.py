@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cached_property
 from itertools import repeat
+from os import PathLike
 from types import TracebackType
 from typing import Any, Final, Never, Self, TypeVar
 
@@ -148,7 +149,16 @@ class AIOKafkaProducer(SendCalls[K, V]):
         max_block_ms: How long `send` waits for memory or for a topic's metadata.
         max_in_flight_requests_per_connection: Unanswered requests per broker.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
-        ssl_context: The TLS context; required with "SSL" and "SASL_SSL".
+        ssl_context: The TLS context for "SSL" and "SASL_SSL". Without it, the following options
+            describe one that is made again when its files change.
+        ssl_cafile, ssl_cadata: The trusted certificates: a path or PEM text; `ssl_cadata` may also
+            be DER as bytes. Without both: the system's.
+        ssl_certfile, ssl_keyfile, ssl_password: This client's certificate chain and private key:
+            paths, or PEM text (KIP-651); and the password of an encrypted key. Without
+            `ssl_keyfile`, the key is in `ssl_certfile`.
+        ssl_check_hostname: True if the broker's certificate must match its host name.
+        ssl_ciphers: OpenSSL's cipher list for TLS 1.2.
+        ssl_enabled_protocols: "TLSv1.2", "TLSv1.3" or both.
         connections_max_idle_ms: Idle connections are closed after this time; None: never.
         bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
             broker, for a service that may start before its Kafka does. By default each address
@@ -235,6 +245,14 @@ class AIOKafkaProducer(SendCalls[K, V]):
         sasl_kerberos_service_name: str | None = "kafka",
         sasl_kerberos_domain_name: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
+        ssl_cafile: str | PathLike[str] | None = None,
+        ssl_cadata: str | bytes | None = None,
+        ssl_certfile: str | PathLike[str] | None = None,
+        ssl_keyfile: str | PathLike[str] | None = None,
+        ssl_password: str | bytes | None = None,
+        ssl_check_hostname: bool = True,
+        ssl_ciphers: str | None = None,
+        ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
         **unknown: Never,
     ) -> None:
         _arguments.refuse_unknown(
@@ -290,6 +308,14 @@ class AIOKafkaProducer(SendCalls[K, V]):
                 connections_max_idle_ms=connections_max_idle_ms,
                 security_protocol=security_protocol,
                 ssl_context=ssl_context,
+                ssl_cafile=ssl_cafile,
+                ssl_cadata=ssl_cadata,
+                ssl_certfile=ssl_certfile,
+                ssl_keyfile=ssl_keyfile,
+                ssl_password=ssl_password,
+                ssl_check_hostname=ssl_check_hostname,
+                ssl_ciphers=ssl_ciphers,
+                ssl_enabled_protocols=ssl_enabled_protocols,
                 sasl_mechanism=sasl_mechanism,
                 sasl_plain_username=sasl_plain_username,
                 sasl_plain_password=sasl_plain_password,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from inspect import signature
+from os import PathLike
 from typing import Any, Generic, Never, Self, overload
 
 from aiokafka_lite import _arguments
@@ -105,7 +106,16 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
         allow_auto_create_topics: Allow a subscription to create a topic, on brokers that create
             topics automatically.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
-        ssl_context: The TLS configuration; required with "SSL" and "SASL_SSL".
+        ssl_context: The TLS context for "SSL" and "SASL_SSL". Without it, the following options
+            describe one that is made again when its files change.
+        ssl_cafile, ssl_cadata: The trusted certificates: a path or PEM text; `ssl_cadata` may also
+            be DER as bytes. Without both: the system's.
+        ssl_certfile, ssl_keyfile, ssl_password: This client's certificate chain and private key:
+            paths, or PEM text (KIP-651); and the password of an encrypted key. Without
+            `ssl_keyfile`, the key is in `ssl_certfile`.
+        ssl_check_hostname: True if the broker's certificate must match its host name.
+        ssl_ciphers: OpenSSL's cipher list for TLS 1.2.
+        ssl_enabled_protocols: "TLSv1.2", "TLSv1.3" or both.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
             "SCRAM-SHA-512" or "OAUTHBEARER".
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
@@ -171,6 +181,14 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         bootstrap_timeout_ms: float | None = None,
+        ssl_cafile: str | PathLike[str] | None = None,
+        ssl_cadata: str | bytes | None = None,
+        ssl_certfile: str | PathLike[str] | None = None,
+        ssl_keyfile: str | PathLike[str] | None = None,
+        ssl_password: str | bytes | None = None,
+        ssl_check_hostname: bool = True,
+        ssl_ciphers: str | None = None,
+        ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
         **unknown: Never,
     ) -> None:
         self._closed = True  # nothing to warn about until construction is complete
@@ -211,6 +229,14 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
             connections_max_idle_ms=connections_max_idle_ms,
             security_protocol=security_protocol,
             ssl_context=ssl_context,
+            ssl_cafile=ssl_cafile,
+            ssl_cadata=ssl_cadata,
+            ssl_certfile=ssl_certfile,
+            ssl_keyfile=ssl_keyfile,
+            ssl_password=ssl_password,
+            ssl_check_hostname=ssl_check_hostname,
+            ssl_ciphers=ssl_ciphers,
+            ssl_enabled_protocols=ssl_enabled_protocols,
             sasl_mechanism=sasl_mechanism,
             sasl_plain_username=sasl_plain_username,
             sasl_plain_password=sasl_plain_password,

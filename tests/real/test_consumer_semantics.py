@@ -714,10 +714,6 @@ async def test_unsubscribe_releases_the_partitions(
     [
         ({"security_protocol": "SOME"}, "`security_protocol` should be SSL or PLAINTEXT"),
         (
-            {"security_protocol": "SSL"},
-            "`ssl_context` is mandatory if security_protocol=='SSL'",
-        ),
-        (
             {"security_protocol": "SASL_PLAINTEXT"},
             "sasl_plain_username and sasl_plain_password required for PLAIN sasl",
         ),

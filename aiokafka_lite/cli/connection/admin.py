@@ -20,7 +20,15 @@ _TAKEN: Final = (
     "sasl_plain_password",
     "sasl_plain_username",
     "security_protocol",
+    "ssl_cadata",
+    "ssl_cafile",
+    "ssl_certfile",
+    "ssl_check_hostname",
+    "ssl_ciphers",
     "ssl_context",
+    "ssl_enabled_protocols",
+    "ssl_keyfile",
+    "ssl_password",
 )
 
 

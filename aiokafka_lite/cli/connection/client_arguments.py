@@ -48,14 +48,18 @@ _SHARE_MEMBER_OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] 
     "max.poll.interval.ms": ("max_poll_interval_ms", int),
     "max.poll.records": ("max_poll_records", int),
 }
-_LIBRDKAFKA_TLS: Final = (
-    "enable.ssl.certificate.verification",
-    "ssl.ca.location",
-    "ssl.certificate.location",
-    "ssl.key.location",
-)
+_LIBRDKAFKA_TLS: Final = {
+    "ssl.ca.location": "ssl.cafile",
+    "ssl.ca.pem": "ssl.cadata",
+    "ssl.certificate.location": "ssl.certfile",
+    "ssl.certificate.pem": "ssl.certfile",
+    "ssl.key.location": "ssl.keyfile",
+    "ssl.key.pem": "ssl.keyfile",
+}
+"""librdkafka's names of the TLS options, and the clients' names of them."""
 _OWN: Final = {
     *_LIBRDKAFKA_TLS,
+    "enable.ssl.certificate.verification",
     *(f"compression.{codec}.level" for codec in LEVELS),
     "compression.level",
     "sasl.password",
@@ -199,7 +203,7 @@ def _security(options: Mapping[str, str]) -> dict[str, Any]:
     arguments: dict[str, Any] = {"security_protocol": protocol}
     try:
         if protocol.endswith("SSL"):
-            arguments["ssl_context"] = _tls_context(options)
+            arguments |= _tls(options)
         if protocol.startswith("SASL_"):
             arguments |= _sasl(options)
     except KafkaConfigurationError as error:
@@ -221,25 +225,25 @@ def _sasl(options: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _tls_context(options: Mapping[str, str]) -> object:
-    if not any(name in options for name in _LIBRDKAFKA_TLS):
-        from aiokafka_lite.spark.kafka_options.tls import TlsContext, tls_settings
+def _tls(options: Mapping[str, str]) -> dict[str, Any]:
+    from aiokafka_lite.spark.kafka_options.tls import tls_arguments
 
-        return TlsContext(tls_settings(options))
-    from aiokafka_lite.helpers import create_ssl_context
+    given = dict(options)
+    if given.get("ssl.endpoint.identification.algorithm", "").lower() == "none":
+        given["ssl.endpoint.identification.algorithm"] = ""  # librdkafka's word for it
+    verify = given.get("enable.ssl.certificate.verification", "true").lower() != "false"
+    if any(name in given for name in _LIBRDKAFKA_TLS):
+        key_password = given.pop("ssl.key.password", None)
+        given = {_LIBRDKAFKA_TLS.get(name, name): value for name, value in given.items()}
+        if key_password is not None:
+            given.setdefault("ssl.password", key_password)
+    arguments = tls_arguments(given)
+    if verify:
+        return arguments
+    import ssl
 
-    context = create_ssl_context(
-        cafile=options.get("ssl.ca.location"),
-        certfile=options.get("ssl.certificate.location"),
-        keyfile=options.get("ssl.key.location"),
-        password=options.get("ssl.key.password"),
-    )
-    names = options.get("ssl.endpoint.identification.algorithm", "https").lower()
-    verify = options.get("enable.ssl.certificate.verification", "true").lower() != "false"
-    if names in ("", "none") or not verify:
-        context.check_hostname = False
-    if not verify:
-        import ssl
+    from aiokafka_lite.net.tls.tls_options import tls_options
 
-        context.verify_mode = ssl.CERT_NONE
-    return context
+    context = tls_options(arguments | {"ssl_check_hostname": False}).load().context
+    context.verify_mode = ssl.CERT_NONE
+    return {"ssl_context": context}

@@ -32,7 +32,15 @@ _OF_CONNECTIONS: Final = (
     "sasl_plain_username",
     "security_protocol",
     "socket_connection_setup_timeout_ms",
+    "ssl_cadata",
+    "ssl_cafile",
+    "ssl_certfile",
+    "ssl_check_hostname",
+    "ssl_ciphers",
     "ssl_context",
+    "ssl_enabled_protocols",
+    "ssl_keyfile",
+    "ssl_password",
 )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from aiokafka_lite.cli.connection.profiles import load_profiles
 from aiokafka_lite.cli.failures import UsageError
+from aiokafka_lite.spark.kafka_options.client_options import own_spelling
 
 __all__ = [
     "DEFAULT_TIMEOUT",
@@ -42,6 +43,16 @@ _SYNONYMS: Final = {
     "sasl.mechanisms": "sasl.mechanism",
     "socket.timeout.ms": "request.timeout.ms",
 }
+# Without a security.protocol, one of these selects TLS.
+_MEAN_TLS: Final = (
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.cadata",
+    "ssl.cafile",
+    "ssl.certfile",
+    "ssl.certificate.location",
+    "ssl.certificate.pem",
+)
 # Read from the environment: AIOKAFKA_LITE_BOOTSTRAP_SERVERS and so on.
 _FROM_ENVIRONMENT: Final = (
     "bootstrap.servers",
@@ -87,7 +98,7 @@ class Settings:
 def canonical(name: str) -> str:
     """Return Java's name of an option; "" if it has no effect here."""
     name = name.strip().lower()
-    return _SYNONYMS.get(name, name)
+    return _SYNONYMS.get(name, own_spelling(name))
 
 
 def option_pairs(pairs: list[str]) -> dict[str, str]:
@@ -181,7 +192,7 @@ def _add_flags(settings: Settings, args: argparse.Namespace) -> None:
     sasl = protocol.startswith("SASL_") or "sasl.username" in options
     tls = protocol.endswith("SSL") or args.tls or args.ca is not None
     if "security.protocol" not in options:
-        tls = tls or "ssl.ca.location" in options or "ssl.certificate.location" in options
+        tls = tls or any(name in options for name in _MEAN_TLS)
         sasl = sasl or "sasl.jaas.config" in options
     wanted = f"{'SASL_' if sasl else ''}{'SSL' if tls else ''}" or "PLAINTEXT"
     options["security.protocol"] = "SASL_PLAINTEXT" if wanted == "SASL_" else wanted

@@ -213,10 +213,18 @@ def kafka_options(options: Mapping[str, str]) -> dict[str, str]:
         options: The options from Spark.
     """
     return {
-        name.lower().removeprefix(PREFIX): value
+        own_spelling(name.lower().removeprefix(PREFIX)): value
         for name, value in options.items()
         if name.lower().startswith(PREFIX)
     }
+
+
+def own_spelling(name: str) -> str:
+    """Return the name of an option with dots, if it is one of this client's with underscores.
+
+    So `ssl_cafile` is the same as `ssl.cafile`.
+    """
+    return name.replace("_", ".") if name.startswith("ssl_") else name
 
 
 def consumer_arguments(options: Mapping[str, str]) -> dict[str, object]:
@@ -332,14 +340,17 @@ def _arguments(
     if protocol != "PLAINTEXT":
         arguments["security_protocol"] = protocol
     if protocol.endswith("SSL"):
-        from aiokafka_lite.spark.kafka_options.tls import TlsContext, tls_settings
+        from aiokafka_lite.net.tls.tls_options import tls_options
+        from aiokafka_lite.spark.kafka_options.tls import tls_arguments
 
+        tls = tls_arguments(given)
         try:
-            arguments["ssl_context"] = TlsContext(tls_settings(given))
-        except OSError as error:
+            tls_options(tls).load()  # so that an unusable file fails here, not in each task
+        except KafkaConfigurationError as error:
             raise KafkaConfigurationError(
                 f"The certificates or the key of the options 'kafka.ssl.*' cannot be used: {error}"
             ) from error
+        arguments |= tls
     if protocol.startswith("SASL_"):
         from aiokafka_lite.spark.kafka_options.jaas import sasl_arguments
 

@@ -1,25 +1,22 @@
-"""Converts Kafka's `ssl.*` options to a TLS context that can be sent to Spark's executors.
+"""Converts Kafka's `ssl.*` options to the TLS arguments of the clients.
 
-A plain `ssl.SSLContext` can be neither pickled nor compared: it could not be sent with a task, and
-a worker could not see that the next task can reuse its connections. This one is created again on
-the executor, from files of that machine (as Java does) or from PEM text in its settings.
+The arguments are plain values, so they can be sent with a task and compared: a worker sees that
+the next task can reuse its connections. The files are those of the machine that connects, as with
+Java, and are read again when they change.
 
 Source: SslConfigs and DefaultSslEngineFactory of Kafka's clients (KIP-651 for PEM).
 """
 
 from __future__ import annotations
 
-import os
-import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final
 
 from aiokafka_lite.errors import KafkaConfigurationError
 
-__all__ = ["TLS_OPTIONS", "TLS_REFUSED", "TlsContext", "TlsSettings", "tls_settings"]
+__all__ = ["TLS_OPTIONS", "TLS_REFUSED", "tls_arguments"]
 
-_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 
 _JAVA_ONLY: Final = (
     "ssl.cipher.suites",
@@ -30,9 +27,31 @@ _JAVA_ONLY: Final = (
     "ssl.trustmanager.algorithm",
 )
 
+_OWN: Final = {
+    "ssl.cadata": "ssl_cadata",
+    "ssl.cafile": "ssl_cafile",
+    "ssl.certfile": "ssl_certfile",
+    "ssl.check.hostname": "ssl_check_hostname",
+    "ssl.ciphers": "ssl_ciphers",
+    "ssl.keyfile": "ssl_keyfile",
+    "ssl.password": "ssl_password",
+}
+"""The clients' own names of the same settings, as kafka-python has them."""
+
+_SAME: Final = {
+    "ssl.cadata": ("ssl.truststore.location", "ssl.truststore.certificates"),
+    "ssl.cafile": ("ssl.truststore.location", "ssl.truststore.certificates"),
+    "ssl.certfile": ("ssl.keystore.location", "ssl.keystore.certificate.chain"),
+    "ssl.check.hostname": ("ssl.endpoint.identification.algorithm",),
+    "ssl.keyfile": ("ssl.keystore.location", "ssl.keystore.key"),
+    "ssl.password": ("ssl.key.password",),
+}
+"""Java's options that exclude each of them."""
+
 TLS_OPTIONS: Final = frozenset(
     {
         *_JAVA_ONLY,
+        *_OWN,
         "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
         "ssl.key.password",
@@ -48,92 +67,14 @@ TLS_OPTIONS: Final = frozenset(
         "ssl.truststore.type",
     }
 )
-"""Every `ssl.*` option of Kafka's clients."""
+"""Every `ssl.*` option of Kafka's clients and of this one."""
 
 TLS_REFUSED: Final = frozenset({*_JAVA_ONLY, "ssl.keystore.password", "ssl.truststore.password"})
 """Those of them that do not apply to PEM and OpenSSL."""
 
 
-@dataclass(frozen=True, slots=True)
-class TlsSettings:
-    """The settings of a context.
-
-    Attributes:
-        trusted_file: PEM file with the trusted CA certificates.
-        trusted: The trusted CA certificates as PEM text. Without either, the system's are used.
-        own_file: PEM file with this client's certificate chain and private key.
-        own: The same as PEM text.
-        key_password: Password of an encrypted key.
-        check_hostname: True if the broker's certificate must match its host name.
-        oldest, newest: TLS versions, by Java's names.
-    """
-
-    trusted_file: str | None = None
-    trusted: str | None = None
-    own_file: str | None = None
-    own: str | None = field(default=None, repr=False)
-    key_password: str | None = field(default=None, repr=False)
-    check_hostname: bool = True
-    oldest: str = "TLSv1.2"
-    newest: str = "TLSv1.3"
-
-
-class TlsContext(ssl.SSLContext):
-    """A client context that can be pickled, and equals others with the same settings.
-
-    Args:
-        settings: The settings; their files are read immediately.
-
-    Raises:
-        OSError: A file cannot be read; `ssl.SSLError` (an OSError) if a certificate or key is
-            invalid.
-    """
-
-    settings: TlsSettings
-
-    def __new__(cls, settings: TlsSettings) -> Self:
-        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
-
-    def __init__(self, settings: TlsSettings) -> None:
-        self.settings = settings
-        self.minimum_version = _VERSIONS[settings.oldest]
-        self.maximum_version = _VERSIONS[settings.newest]
-        self.check_hostname = settings.check_hostname
-        if settings.trusted_file is not None or settings.trusted is not None:
-            self.load_verify_locations(settings.trusted_file, cadata=settings.trusted)
-        else:
-            self.load_default_certs()
-        if settings.own_file is not None:
-            self.load_cert_chain(settings.own_file, password=settings.key_password or "")
-        if settings.own is not None:
-            self._load_own(settings.own, settings.key_password or "")
-
-    def _load_own(self, pem: str, password: str) -> None:
-        import tempfile  # rarely needed, and slow to import
-
-        # OpenSSL reads keys only from files; this one is private to the user and short-lived.
-        handle, path = tempfile.mkstemp(suffix=".pem")
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(pem)
-            self.load_cert_chain(path, password=password)
-        finally:
-            os.unlink(path)
-
-    def __reduce__(self) -> tuple[type[TlsContext], tuple[TlsSettings]]:
-        return TlsContext, (self.settings,)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TlsContext):
-            return NotImplemented
-        return self.settings == other.settings
-
-    def __hash__(self) -> int:
-        return hash(self.settings)
-
-
-def tls_settings(options: Mapping[str, str]) -> TlsSettings:
-    """Return the settings for Kafka's options.
+def tls_arguments(options: Mapping[str, str]) -> dict[str, object]:
+    """Return the clients' arguments for Kafka's options.
 
     Args:
         options: Options by Kafka's names; those that are not about TLS are ignored.
@@ -150,30 +91,52 @@ def tls_settings(options: Mapping[str, str]) -> TlsSettings:
             )
     for store in ("truststore", "keystore"):
         _check_store(options, store)
-    trusted_file = options.get("ssl.truststore.location")
-    trusted = options.get("ssl.truststore.certificates")
-    if trusted_file is not None and trusted is not None:
+    if "ssl.truststore.location" in options and "ssl.truststore.certificates" in options:
         raise _both("ssl.truststore.location", "ssl.truststore.certificates")
     chain, key = options.get("ssl.keystore.certificate.chain"), options.get("ssl.keystore.key")
-    own_file = options.get("ssl.keystore.location")
-    if own_file is not None and (chain is not None or key is not None):
+    if "ssl.keystore.location" in options and (chain is not None or key is not None):
         raise _both("ssl.keystore.location", "ssl.keystore.certificate.chain")
     if (chain is None) != (key is None):
         raise KafkaConfigurationError(
             "Kafka options 'ssl.keystore.certificate.chain' and 'ssl.keystore.key' must be set "
             "together"
         )
-    oldest, newest = _versions(options)
-    return TlsSettings(
-        trusted_file=trusted_file,
-        trusted=trusted,
-        own_file=own_file,
-        own=None if chain is None or key is None else f"{key.strip()}\n{chain.strip()}\n",
-        key_password=options.get("ssl.key.password"),
-        check_hostname=_checks_hostname(options),
-        oldest=oldest,
-        newest=newest,
-    )
+    arguments: dict[str, object] = {}
+    for name, argument in (
+        ("ssl.truststore.location", "ssl_cafile"),
+        ("ssl.truststore.certificates", "ssl_cadata"),
+        ("ssl.keystore.location", "ssl_certfile"),
+        ("ssl.key.password", "ssl_password"),
+    ):
+        if name in options:
+            arguments[argument] = options[name]
+    if chain is not None and key is not None:
+        arguments["ssl_certfile"] = f"{key.strip()}\n{chain.strip()}\n"
+    if not _checks_hostname(options):
+        arguments["ssl_check_hostname"] = False
+    versions = _versions(options)
+    if versions != _VERSIONS:
+        arguments["ssl_enabled_protocols"] = versions
+    return arguments | _own_arguments(options)
+
+
+def _own_arguments(options: Mapping[str, str]) -> dict[str, object]:
+    arguments: dict[str, object] = {}
+    for name, argument in _OWN.items():
+        if name not in options:
+            continue
+        for other in _SAME.get(name, ()):
+            if other in options:
+                raise _both(name, other)
+        arguments[argument] = options[name]
+    if "ssl_check_hostname" in arguments:
+        checks = options["ssl.check.hostname"].strip().lower()
+        if checks not in ("true", "false"):
+            raise KafkaConfigurationError(
+                f"Kafka option 'ssl.check.hostname' should be true or false, not {checks!r}"
+            )
+        arguments["ssl_check_hostname"] = checks == "true"
+    return arguments
 
 
 def _check_store(options: Mapping[str, str], store: str) -> None:
@@ -202,7 +165,7 @@ def _both(one: str, other: str) -> KafkaConfigurationError:
     return KafkaConfigurationError(f"Kafka options '{one}' and '{other}' are mutually exclusive")
 
 
-def _versions(options: Mapping[str, str]) -> tuple[str, str]:
+def _versions(options: Mapping[str, str]) -> tuple[str, ...]:
     enabled = options.get("ssl.enabled.protocols", "TLSv1.2,TLSv1.3")
     named = sorted(each.strip() for each in enabled.split(",") if each.strip())
     for each in named or [enabled]:
@@ -216,7 +179,7 @@ def _versions(options: Mapping[str, str]) -> tuple[str, str]:
         raise KafkaConfigurationError(
             f"Kafka option 'ssl.protocol' should be one of {', '.join(_VERSIONS)}, not {protocol!r}"
         )
-    return named[0], named[-1]
+    return tuple(dict.fromkeys(named))
 
 
 def _checks_hostname(options: Mapping[str, str]) -> bool:

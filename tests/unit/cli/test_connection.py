@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import ssl
 import stat
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,38 @@ def test_tls_with_a_user_uses_plain(tmp_path: Path) -> None:
     arguments = consumer_arguments(found)
     assert arguments["security_protocol"] == "SASL_SSL"
     assert arguments["sasl_mechanism"] == "PLAIN"
-    assert arguments["ssl_context"].check_hostname
+    assert "ssl_context" not in arguments
+
+
+def test_librdkafka_s_tls_options(tmp_path: Path, tls_files: tuple[Path, Path]) -> None:
+    cert, key = map(str, tls_files)
+    options = (
+        f"ssl.ca.location={cert}", f"ssl.certificate.location={cert}", f"ssl.key.location={key}",
+        "ssl.key.password=p", "ssl.endpoint.identification.algorithm=none",
+    )  # fmt: skip
+    flags = [each for option in options for each in ("-X", option)]
+    arguments = consumer_arguments(settings(*flags, tmp=tmp_path))
+    assert arguments["security_protocol"] == "SSL"
+    assert {name: value for name, value in arguments.items() if name.startswith("ssl_")} == {
+        "ssl_cafile": cert,
+        "ssl_certfile": cert,
+        "ssl_check_hostname": False,
+        "ssl_keyfile": key,
+        "ssl_password": "p",
+    }
+
+
+def test_the_clients_own_tls_options(tmp_path: Path) -> None:
+    found = settings("-X", "ssl_cafile=ca.pem", "-X", "ssl.password=p", tmp=tmp_path)
+    arguments = producer_arguments(found)
+    assert arguments["security_protocol"] == "SSL"
+    assert (arguments["ssl_cafile"], arguments["ssl_password"]) == ("ca.pem", "p")
+
+
+def test_verification_can_be_disabled(tmp_path: Path) -> None:
+    flags = ("--tls", "-X", "enable.ssl.certificate.verification=false")
+    context = consumer_arguments(settings(*flags, tmp=tmp_path))["ssl_context"]
+    assert context.verify_mode is ssl.CERT_NONE
 
 
 def test_another_user_does_not_get_the_password_of_the_profile(tmp_path: Path) -> None:

@@ -25,11 +25,7 @@ async def make(**arguments: Any) -> AIOKafkaConsumer:
     ("arguments", "kind", "words"),
     [
         ({"security_protocol": "SOME"}, ValueError, "`security_protocol` should be SSL or PLAIN"),
-        (
-            {"security_protocol": "SSL"},
-            ValueError,
-            "`ssl_context` is mandatory if security_protocol=='SSL'",
-        ),
+        ({"ssl_cafile": "ca.pem"}, ValueError, "PLAINTEXT does not encrypt"),
         ({"isolation_level": "X"}, ValueError, "Incorrect isolation level X"),
         (
             {"security_protocol": "SASL_PLAINTEXT"},

@@ -23,6 +23,8 @@ Make = Callable[..., Any]
 
 BIG = 2**63
 
+CONTEXT = ssl.create_default_context()
+
 
 @pytest.mark.parametrize(
     ("name", "values", "kind"),
@@ -71,19 +73,25 @@ async def test_options(
             "SASL_PLAINTEXT, not 'TLS'",
         ),
         (
-            {"security_protocol": "SSL"},
-            "`ssl_context` is mandatory if security_protocol=='SSL'",
+            {"security_protocol": "SASL_SSL"},
+            "sasl_plain_username and sasl_plain_password required for PLAIN sasl",
         ),
         (
-            {"security_protocol": "SASL_SSL"},
-            "`ssl_context` is mandatory if security_protocol=='SSL'",
+            {"security_protocol": "SSL", "ssl_context": CONTEXT, "ssl_cafile": "ca.pem"},
+            "KafkaConfigurationError: `ssl_context` and the other `ssl_` options exclude each "
+            "other: the context already has its certificates and settings",
+        ),
+        (
+            {"ssl_cafile": "ca.pem"},
+            "KafkaConfigurationError: `ssl_` options were given, but security_protocol PLAINTEXT "
+            "does not encrypt: choose SSL or SASL_SSL",
         ),
         (
             {"security_protocol": "SASL_PLAINTEXT"},
             "sasl_plain_username and sasl_plain_password required for PLAIN sasl",
         ),
         (
-            {"security_protocol": "SASL_SSL", "ssl_context": ssl.create_default_context()},
+            {"security_protocol": "SASL_SSL", "ssl_context": CONTEXT},
             "sasl_plain_username and sasl_plain_password required for PLAIN sasl",
         ),
     ],

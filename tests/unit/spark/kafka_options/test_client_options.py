@@ -4,7 +4,7 @@ import inspect
 import logging
 import pickle
 import re
-import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,6 @@ from aiokafka_lite.spark.kafka_options.client_options import (
     producer_arguments,
 )
 from aiokafka_lite.spark.kafka_options.jaas import parse_jaas
-from aiokafka_lite.spark.kafka_options.tls import TlsContext
 from aiokafka_lite.spark.kafka_options.tokens import ClientCredentials
 from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.runtime import client_key
@@ -221,12 +220,10 @@ def test_repr_contains_no_secret(tls_files: tuple[Path, Path]) -> None:
     }  # fmt: skip
     arguments = consumer_arguments({**KAFKA, **options})
     assert arguments["sasl_plain_password"] == "hush"
-    context = arguments["ssl_context"]
-    assert isinstance(context, TlsContext)
-    assert context.settings.key_password == "hush"
+    assert arguments["ssl_password"] == "hush"
     login = parse_jaas(options["kafka.sasl.jaas.config"])
     parsed = ReadOptions.parse({**KAFKA, **options, "subscribe": "t"}, streaming=True)
-    for each in (ReadSettings(arguments), context, context.settings, login, parsed):
+    for each in (ReadSettings(arguments), login, parsed):
         assert "hush" not in repr(each)
         assert "PRIVATE KEY" not in repr(each)
 
@@ -262,7 +259,7 @@ def test_token_providers_can_be_pickled_and_compared() -> None:
 # TLS
 
 
-def test_contexts_can_be_pickled_and_compared(tls_files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_tls_options_become_plain_arguments(tls_files: tuple[Path, Path], tmp_path: Path) -> None:
     cert, key = tls_files
     both = tmp_path / "both.pem"
     both.write_text(key.read_text() + cert.read_text())
@@ -270,37 +267,51 @@ def test_contexts_can_be_pickled_and_compared(tls_files: tuple[Path, Path], tmp_
         "security_protocol": "SSL", "ssl_truststore_type": "PEM",
         "ssl_truststore_location": str(cert), "ssl_keystore_type": "pem",
         "ssl_keystore_location": str(both), "ssl_enabled_protocols": "TLSv1.3",
+        "ssl_endpoint_identification_algorithm": "",
     }  # fmt: skip
-    context = consumer(**options)["ssl_context"]
-    assert isinstance(context, TlsContext)
-    assert context.check_hostname
-    assert context.verify_mode is ssl.CERT_REQUIRED
-    assert context.minimum_version is ssl.TLSVersion.TLSv1_3
-    there = pickle.loads(pickle.dumps(context))
-    assert there is not context
-    assert there == context
-    assert client_key({"ssl_context": there}) == client_key({"ssl_context": context})
-    assert there.cert_store_stats() == context.cert_store_stats() == {
-        "x509": 1, "crl": 0, "x509_ca": 1
-    }  # fmt: skip
-    options["ssl_endpoint_identification_algorithm"] = ""
-    unchecked = consumer(**options)["ssl_context"]
-    assert isinstance(unchecked, TlsContext)
-    assert not unchecked.check_hostname
-    assert unchecked != context
+    arguments = consumer(**options)
+    assert arguments == {
+        "bootstrap_servers": "a:1,b:2",
+        "security_protocol": "SSL",
+        "ssl_cafile": str(cert),
+        "ssl_certfile": str(both),
+        "ssl_check_hostname": False,
+        "ssl_enabled_protocols": ("TLSv1.3",),
+    }
+    there = pickle.loads(pickle.dumps(arguments))
+    assert client_key(there) == client_key(arguments)
+
+
+def test_tls_without_options_uses_the_system_s_authorities() -> None:
+    expected = {"bootstrap_servers": "a:1,b:2", "security_protocol": "SSL"}
+    assert consumer(security_protocol="SSL") == expected
 
 
 def test_certificates_as_text(tls_files: tuple[Path, Path]) -> None:
     cert, key = (each.read_text() for each in tls_files)
-    context = consumer(
+    arguments = consumer(
         security_protocol="SASL_SSL", sasl_mechanism="PLAIN",
         sasl_jaas_config=PLAIN.format("password=p"), ssl_truststore_type="PEM",
         ssl_truststore_certificates=cert, ssl_keystore_type="PEM",
         ssl_keystore_certificate_chain=cert, ssl_keystore_key=key,
-    )["ssl_context"]  # fmt: skip
-    assert isinstance(context, TlsContext)
-    assert context.cert_store_stats()["x509"] == 1
-    assert pickle.loads(pickle.dumps(context)) == context
+    )  # fmt: skip
+    assert arguments["ssl_cadata"] == cert
+    assert arguments["ssl_certfile"] == f"{key.strip()}\n{cert.strip()}\n"
+
+
+@pytest.mark.parametrize("spelling", [str, lambda name: name.replace("_", ".")])
+def test_the_clients_own_names_of_tls_options(
+    spelling: Callable[[str], str], tls_files: tuple[Path, Path]
+) -> None:
+    cert, key = map(str, tls_files)
+    given = {
+        "ssl_cafile": cert, "ssl_certfile": cert, "ssl_keyfile": key, "ssl_password": "p",
+        "ssl_check_hostname": "false", "ssl_ciphers": "ECDHE+AESGCM",
+        "ssl_cadata": Path(cert).read_text(),
+    }  # fmt: skip
+    options = {f"kafka.{spelling(name)}": value for name, value in given.items()}
+    arguments = producer_arguments({**KAFKA, "kafka.security.protocol": "SSL", **options})
+    assert {name: arguments[name] for name in given} == {**given, "ssl_check_hostname": False}
 
 
 @pytest.mark.parametrize(
@@ -314,6 +325,12 @@ def test_certificates_as_text(tls_files: tuple[Path, Path]) -> None:
         ({"ssl_enabled_protocols": "TLSv1.1"}, "should name TLSv1.2 and TLSv1.3"),
         ({"ssl_endpoint_identification_algorithm": "LDAPS"}, "should be 'https'"),
         ({"ssl_keystore_type": "PEM", "ssl_keystore_key": "k"}, "must be set together"),
+        ({"ssl_check_hostname": "maybe"}, "should be true or false, not 'maybe'"),
+        ({"ssl_check_hostname": "no", "ssl_endpoint_identification_algorithm": ""}, "exclusive"),
+        (
+            {"ssl_cafile": "a", "ssl_truststore_type": "PEM", "ssl_truststore_location": "b"},
+            "'ssl.cafile' and 'ssl.truststore.location' are mutually exclusive",
+        ),
     ],
 )
 def test_invalid_tls_options_are_errors(options: dict[str, str], words: str) -> None:

@@ -1,0 +1,1 @@
+"""TLS: contexts from files or PEM text, their renewal, and what a failed handshake means."""
