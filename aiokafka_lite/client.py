@@ -115,6 +115,8 @@ class AIOKafkaClient:
         bootstrap_timeout_ms: How long `bootstrap` and `async with` try to reach a first broker.
             By default they try each address once and raise a failure at once. Not in aiokafka.
         security_protocol, ssl_*, sasl_*: As in `AIOKafkaProducer`.
+        metadata_recovery_strategy, metadata_recovery_rebootstrap_trigger_ms,
+            metadata_cluster_check_enable: As in `AIOKafkaProducer`.
         loop: Deprecated by aiokafka: the event loop, if the client is created outside of one.
         api_version: Deprecated by aiokafka; has no effect.
 
@@ -153,6 +155,9 @@ class AIOKafkaClient:
         ssl_check_hostname: bool = True,
         ssl_ciphers: str | None = None,
         ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
+        metadata_recovery_strategy: str = "rebootstrap",
+        metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
+        metadata_cluster_check_enable: bool = True,
     ) -> None:
         _arguments.check_loop(loop)
         running = _arguments.running_loop(AIOKafkaClient.__name__) if loop is None else loop
@@ -178,6 +183,9 @@ class AIOKafkaClient:
                 ssl_check_hostname=ssl_check_hostname,
                 ssl_ciphers=ssl_ciphers,
                 ssl_enabled_protocols=ssl_enabled_protocols,
+                metadata_recovery_strategy=metadata_recovery_strategy,
+                metadata_recovery_rebootstrap_trigger_ms=metadata_recovery_rebootstrap_trigger_ms,
+                metadata_cluster_check_enable=metadata_cluster_check_enable,
                 sasl_mechanism=sasl_mechanism,
                 sasl_plain_username=sasl_plain_username,
                 sasl_plain_password=sasl_plain_password,

@@ -152,6 +152,8 @@ class AIOKafkaAdminClient:
             ssl_check_hostname, ssl_ciphers, ssl_enabled_protocols: As in `AIOKafkaProducer`.
         sasl_mechanism, sasl_plain_username, sasl_plain_password, sasl_kerberos_service_name,
             sasl_kerberos_domain_name, sasl_oauth_token_provider: As in `AIOKafkaProducer`.
+        metadata_recovery_strategy, metadata_recovery_rebootstrap_trigger_ms,
+            metadata_cluster_check_enable: As in `AIOKafkaProducer`.
         loop: Deprecated by aiokafka: the event loop, if the client is created outside of it.
         api_version: Deprecated by aiokafka; has no effect.
 
@@ -197,6 +199,9 @@ class AIOKafkaAdminClient:
         ssl_check_hostname: bool = True,
         ssl_ciphers: str | None = None,
         ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
+        metadata_recovery_strategy: str = "rebootstrap",
+        metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
+        metadata_cluster_check_enable: bool = True,
         **unknown: Never,
     ) -> None:
         _arguments.refuse_unknown(
@@ -246,6 +251,9 @@ class AIOKafkaAdminClient:
                 ssl_check_hostname=ssl_check_hostname,
                 ssl_ciphers=ssl_ciphers,
                 ssl_enabled_protocols=ssl_enabled_protocols,
+                metadata_recovery_strategy=metadata_recovery_strategy,
+                metadata_recovery_rebootstrap_trigger_ms=metadata_recovery_rebootstrap_trigger_ms,
+                metadata_cluster_check_enable=metadata_cluster_check_enable,
                 sasl_mechanism=sasl_mechanism,
                 sasl_plain_username=sasl_plain_username,
                 sasl_plain_password=sasl_plain_password,

@@ -34,6 +34,7 @@ from aiokafka_lite.cluster.outage import Outage, reason
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.handshake import Identity
 from aiokafka_lite.net.traffic import Traffic
 from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT, ResponseT_co
 
@@ -86,6 +87,9 @@ class Broker:
         backoff: Delays between connection attempts.
         tasks: Owner of the attempts' tasks.
         on_lost: Called with this broker and the error when a connection is lost, not closed.
+        on_refused: Called with this broker and the error when an attempt failed.
+        cluster_id: Returns the id of the cluster that the broker belongs to, for brokers that check
+            it; None if it is unknown or not to be checked.
     """
 
     def __init__(
@@ -95,6 +99,8 @@ class Broker:
         backoff: Backoff,
         tasks: TaskOwner,
         on_lost: Callable[[Broker, BaseException], None],
+        on_refused: Callable[[Broker, KafkaError], None] = lambda broker, error: None,
+        cluster_id: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.node = node
         self.traffic = Traffic()
@@ -104,6 +110,8 @@ class Broker:
         self._backoff = backoff
         self._tasks = tasks
         self._on_lost = on_lost
+        self._on_refused = on_refused
+        self._cluster_id = cluster_id
         self._failures = 0  # in a row
         self._failed_at = 0.0  # loop time of the last one
         self._outage = self._new_outage()
@@ -250,8 +258,12 @@ class Broker:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self.next_attempt_at - loop.time()))
         started = loop.time()
+        cluster_id = self._cluster_id() if self.node_id >= 0 else None
+        expected = None if cluster_id is None else Identity(cluster_id, self.node_id)
         try:
-            connection = await Connection.open(self.node.host, self.node.port, self._options)
+            connection = await Connection.open(
+                self.node.host, self.node.port, self._options, expected=expected
+            )
         except KafkaError as error:
             self._failed(purpose, outcome, error, started)
             return
@@ -286,6 +298,7 @@ class Broker:
         self._report(self._outage.on_failure(self._failed_at, reason(error)))
         del self._attempts[purpose]
         outcome.set_exception(error)
+        self._on_refused(self, error)
 
     def _new_outage(self) -> Outage:
         # The reason names the address.

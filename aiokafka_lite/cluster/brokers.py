@@ -14,6 +14,7 @@ from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Broker
 from aiokafka_lite.cluster.metadata import Node
+from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.net.connection_options import ConnectionOptions
 
 
@@ -25,6 +26,8 @@ class Brokers:
         options: Options of every connection.
         tasks: Owner of the connection attempts' tasks.
         on_lost: Called with a broker and the error when a connection to it is lost.
+        on_refused, cluster_id: As of `Broker`.
+        recovers: True if the bootstrap addresses are used again when no live broker answers.
     """
 
     def __init__(
@@ -33,11 +36,17 @@ class Brokers:
         options: ConnectionOptions,
         tasks: TaskOwner,
         on_lost: Callable[[Broker, BaseException], None],
+        on_refused: Callable[[Broker, KafkaError], None],
+        cluster_id: Callable[[], str | None],
+        recovers: bool = True,
     ) -> None:
         self._options = options
         self._backoff = Backoff(options.reconnect_backoff, options.reconnect_backoff_max)
         self._tasks = tasks
         self._on_lost = on_lost
+        self._on_refused = on_refused
+        self._cluster_id = cluster_id
+        self._recovers = recovers
         self._addresses = list(addresses)
         self._seeds: list[Broker] = []
         self._known: dict[int, Broker] = {}  # every node id ever reported; update() adds
@@ -52,6 +61,15 @@ class Brokers:
         ]
         random.shuffle(self._seeds)  # so that many clients do not all begin with the first
         self._known = {}
+        self._live = []
+
+    def forget_live(self) -> None:
+        """Close every connection, and use only the bootstrap addresses until the next metadata."""
+        for broker in self:
+            broker.disconnect()
+        for seed in self._seeds:
+            seed.next_attempt_at = 0.0
+        random.shuffle(self._seeds)
         self._live = []
 
     def update(self, nodes: Collection[Node]) -> None:
@@ -97,13 +115,14 @@ class Brokers:
         Returns:
             None if every candidate is in `tried`.
         """
-        for brokers in (self._live, self._seeds):
+        seeds = self._seeds if self._recovers or not self._live else []
+        for brokers in (self._live, seeds):
             for broker in _by_load(brokers):
                 if broker not in tried:
                     return broker
         if tried:
             return None
-        return min((*self._live, *self._seeds), key=lambda broker: broker.next_attempt_at)
+        return min((*self._live, *seeds), key=lambda broker: broker.next_attempt_at)
 
     def __iter__(self) -> Iterator[Broker]:
         """Every known broker, and the bootstrap addresses."""
@@ -115,7 +134,15 @@ class Brokers:
             broker.close()
 
     def _new(self, node: Node) -> Broker:
-        return Broker(node, self._options, self._backoff, self._tasks, self._on_lost)
+        return Broker(
+            node,
+            self._options,
+            self._backoff,
+            self._tasks,
+            self._on_lost,
+            self._on_refused,
+            self._cluster_id,
+        )
 
     @property
     def bootstrap_servers(self) -> list[str]:

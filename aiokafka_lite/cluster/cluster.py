@@ -33,6 +33,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from aiokafka_lite import _fork
 from aiokafka_lite._arguments import topic_name
@@ -47,6 +48,7 @@ from aiokafka_lite.cluster.coordinators import Coordinators
 from aiokafka_lite.cluster.large_metadata import MetadataAnswer, MetadataQuestion, read_on
 from aiokafka_lite.cluster.metadata import (
     EMPTY,
+    NO_CONTROLLER,
     LeaderHint,
     Metadata,
     Node,
@@ -57,6 +59,7 @@ from aiokafka_lite.cluster.metadata_merge import Merging
 from aiokafka_lite.cluster.metadata_refresh import RefreshSchedule
 from aiokafka_lite.cluster.outage import Outage, Repeated, reason
 from aiokafka_lite.cluster.reach import Reach, reach
+from aiokafka_lite.cluster.recovery import Recovery
 from aiokafka_lite.cluster.tracked_topics import TOPIC_EXPIRY, TrackedTopics
 from aiokafka_lite.errors import (
     IllegalStateError,
@@ -65,9 +68,11 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
     NoBrokersAvailable,
     NodeNotReadyError,
+    RebootstrapRequiredError,
     for_code,
 )
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.handshake import OtherBrokerError
 from aiokafka_lite.net.traffic import connection_metrics
 from aiokafka_lite.protocol.messages.metadata import (
     MetadataRequest,
@@ -123,7 +128,17 @@ class Cluster:
         self._schedule = RefreshSchedule(metadata_max_age, self.retry_backoff)
         self._listeners: list[Listener] = []
         self._tasks = TaskOwner("cluster", self._on_task_error)
-        self._brokers = Brokers(parse_bootstrap(bootstrap), options, self._tasks, self._on_lost)
+        self._recovery = Recovery(options.rebootstrap_after)
+        self._check_identity = options.check_identity
+        self._brokers = Brokers(
+            parse_bootstrap(bootstrap),
+            options,
+            self._tasks,
+            self._on_lost,
+            self._on_refused,
+            lambda: self.metadata.cluster_id if self._check_identity else None,
+            self._recovery.enabled,
+        )
         self._last_error: KafkaError | None = None  # of the last refresh; None if it succeeded
         self._name = options.client_id or "client"  # in every log line
         self._log_fields: dict[str, object] = {"kafka_client_id": self._name}
@@ -471,6 +486,28 @@ class Cluster:
             log.info(text, self._name, broker, times, error, extra=extra)
         self.request_update()
 
+    def _on_refused(self, broker: Broker, error: KafkaError) -> None:
+        """An attempt to connect failed; the broker may have said that it is another one."""
+        if broker.node_id >= 0 and self._recovery.is_required(error):
+            self._rebootstrap(str(error))
+
+    def _rebootstrap(self, why: str) -> None:
+        """Close every connection and forget the brokers; the next metadata comes from the
+        bootstrap addresses, whose names are resolved anew."""
+        if not self.metadata.brokers or self.closed:
+            return  # it is doing so already
+        log.warning(
+            "%s: bootstrapping again from %s: %s",
+            self._name,
+            self._brokers,
+            why,
+            extra=self._log_fields,
+        )
+        self._recovery.on_metadata()
+        self._brokers.forget_live()
+        self._adopt(replace(self.metadata, brokers={}, controller_id=NO_CONTROLLER))
+        self.request_update()
+
     # The refresh
 
     def _ask_for(self, names: Iterable[str]) -> int:
@@ -503,6 +540,11 @@ class Cluster:
             asked = self._topics.names
         errors: dict[Broker, KafkaError] = {}
         while not self.closed:
+            now = asyncio.get_running_loop().time()
+            self._recovery.on_attempt(now)
+            waited = self._recovery.overdue(now)
+            if waited is not None:
+                self._rebootstrap(f"no broker has returned metadata for {waited:.0f} s")
             broker = self._brokers.next_to_ask(errors)
             if broker is None:
                 break
@@ -519,6 +561,7 @@ class Cluster:
                 return
             except KafkaError as error:
                 errors[broker] = error
+                self._on_refused(broker, error)
             except TimeoutError:
                 errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
             except Exception as error:  # an invalid response, or a bug
@@ -554,7 +597,12 @@ class Cluster:
         if self.closed:
             return
         if response.error_code:  # Metadata v13: REBOOTSTRAP_REQUIRED (KIP-1102), and so on
-            raise for_code(response.error_code)(f"{broker} refused the metadata request")
+            # A RebootstrapRequiredError is not final: the next broker may know better.
+            kind = for_code(response.error_code)
+            text = f"{broker} refused the metadata request"
+            if kind is RebootstrapRequiredError and self._recovery.enabled:
+                raise OtherBrokerError(f"{text}: {kind.message}")
+            raise kind(text)
         expected = self.metadata.cluster_id
         if broker.node_id >= 0 and expected and response.cluster_id not in (None, expected):
             broker.disconnect()
@@ -571,6 +619,7 @@ class Cluster:
         }
         self._schedule.on_answer(now, unsettled)
         self._last_error = None
+        self._recovery.on_metadata()
         line = self._outage.on_success(now)
         if line is not None:  # at the level of the outage, so that a log shows both or neither
             log.warning("%s: %s", self._name, line, extra=self._log_fields)

@@ -29,6 +29,11 @@ class KnownBrokers:
         self.modern = False
         """True if a broker is too new for its cluster to have brokers before 0.10."""
 
+    @property
+    def newest(self) -> int | None:
+        """The newest ApiVersions version of the known brokers; None before the first."""
+        return max((known.api_versions for known in self._brokers.values()), default=None)
+
     def recall(self, host: str, port: int) -> Known | None:
         """Return the cached facts, None for an unknown broker."""
         return self._brokers.get((host, port))

@@ -106,8 +106,8 @@ class Connection:
             expected: The broker expected there, as the metadata names it; None at bootstrap.
 
         Raises:
-            NodeNotReadyError: The broker answered ApiVersions with an error, such as that it is
-                another broker (since Kafka 4.4, KIP-1242).
+            OtherBrokerError: It is not the expected broker (since Kafka 4.4, KIP-1242).
+            NodeNotReadyError: The broker answered ApiVersions with another error.
             KafkaConnectionError: No address accepted the connection, or it was lost.
             AuthenticationFailedError: The broker rejected this client, or this client the broker.
             UnsupportedVersionError: There is no common version of ApiVersions.

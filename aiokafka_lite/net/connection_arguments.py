@@ -7,6 +7,7 @@ from os import PathLike
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, milliseconds, size
 from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.sasl import choose
 from aiokafka_lite.net.tls.tls_contexts import TlsContexts
@@ -34,6 +35,9 @@ def connection_options(
     ssl_check_hostname: bool = True,
     ssl_ciphers: str | None = None,
     ssl_enabled_protocols: str | Iterable[str] = tuple(VERSIONS),
+    metadata_recovery_strategy: str = "rebootstrap",
+    metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
+    metadata_cluster_check_enable: bool = True,
     max_response_bytes: int = 256 * 1024 * 1024,
     reconnect_backoff_ms: float = 50,
     reconnect_backoff_max_ms: float = 1000,
@@ -79,7 +83,24 @@ def connection_options(
             "sasl_oauth_token_provider": sasl_oauth_token_provider,
         },
     )
+    if metadata_recovery_strategy not in ("rebootstrap", "none"):
+        raise KafkaConfigurationError(
+            "`metadata_recovery_strategy` should be 'rebootstrap' or 'none', not "
+            f"{metadata_recovery_strategy!r}"
+        )
+    if not isinstance(metadata_cluster_check_enable, bool):
+        raise TypeError(
+            "`metadata_cluster_check_enable` should be a bool, not "
+            f"{metadata_cluster_check_enable!r}"
+        )
+    trigger = milliseconds(
+        "metadata_recovery_rebootstrap_trigger_ms",
+        metadata_recovery_rebootstrap_trigger_ms,
+    )
+    recovers = metadata_recovery_strategy == "rebootstrap"
     return ConnectionOptions(
+        rebootstrap_after=trigger if recovers else None,
+        check_identity=recovers and metadata_cluster_check_enable,
         client_id=client_id,
         request_timeout=request_timeout,
         connections_max_idle=None

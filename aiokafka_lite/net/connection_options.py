@@ -62,6 +62,10 @@ class ConnectionOptions:
     """Seconds before a broker is dialled again after a first failure (KIP-580)."""
     reconnect_backoff_max: float = 1.0
     """Upper bound in seconds of that growing delay."""
+    rebootstrap_after: float | None = 300.0
+    """Seconds without metadata after which the client bootstraps again (KIP-1102); None: never."""
+    check_identity: bool = True
+    """True if brokers since 4.4 check that they are the expected ones (KIP-1242)."""
     api_version: str | None = None
     """Release of the brokers, such as "0.9": saves the detection of brokers before 0.10. Brokers
     since 0.10 always negotiate. None and "auto" detect."""
@@ -82,6 +86,8 @@ class ConnectionOptions:
             _seconds(name, getattr(self, name))
         if self.connections_max_idle is not None:
             _seconds("connections_max_idle", self.connections_max_idle, above_zero=True)
+        if self.rebootstrap_after is not None:
+            _seconds("rebootstrap_after", self.rebootstrap_after)
         _bytes("max_response_bytes", self.max_response_bytes)
         for name in ("send_buffer_bytes", "receive_buffer_bytes"):
             size = getattr(self, name)

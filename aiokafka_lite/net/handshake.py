@@ -29,6 +29,7 @@ from typing import Final, NamedTuple, Protocol
 from aiokafka_lite.errors import (
     KafkaConnectionError,
     NodeNotReadyError,
+    RebootstrapRequiredError,
     UnsupportedVersionError,
     for_code,
 )
@@ -58,6 +59,10 @@ class Identity(NamedTuple):
 
     cluster_id: str
     node_id: int
+
+
+class OtherBrokerError(NodeNotReadyError):
+    """Another broker, or a broker of another cluster, uses the address (KIP-1242)."""
 
 
 class Rung(Enum):
@@ -128,7 +133,8 @@ async def find_versions(
         expected: The expected broker; brokers since 4.4 check that they are it (KIP-1242).
 
     Raises:
-        NodeNotReadyError: The broker returned an error, such as that it is not the expected one.
+        OtherBrokerError: The broker is not the expected one.
+        NodeNotReadyError: The broker returned another error.
         KafkaConnectionError: The broker hung up or did not respond: try the next step.
         KafkaProtocolError: The other side speaks another protocol.
         UnsupportedVersionError: There is no common version of ApiVersions.
@@ -141,7 +147,9 @@ async def find_versions(
             raise ValueError("there is no release to assume")
         return versions_of(release), Known(release=release)
     if rung is Rung.NEGOTIATE:
-        first = FIRST_ASKED if expected is None else WITH_IDENTITY
+        # Brokers before 4.4 would answer the newer version with a refusal first.
+        older = options.known.newest is not None and options.known.newest < WITH_IDENTITY
+        first = FIRST_ASKED if expected is None or older else WITH_IDENTITY
         version = first if known is None else known.api_versions
         return await _negotiate(channel, options, version, timeout, expected)
     if rung is Rung.NEGOTIATE_PLAINLY:
@@ -188,7 +196,8 @@ async def _negotiate(
         if response.error_code != UNSUPPORTED_VERSION:
             # Every other error is retried on another connection, as in Java's client.
             error = for_code(response.error_code)
-            raise NodeNotReadyError(f"{channel} refused ApiVersions {version}: {error.message}")
+            kind = OtherBrokerError if error is RebootstrapRequiredError else NodeNotReadyError
+            raise kind(f"{channel} refused ApiVersions {version}: {error.message}")
         if not 0 <= offered < version:
             raise UnsupportedVersionError(
                 f"{channel} refused ApiVersions {version} and offers no version that this client "

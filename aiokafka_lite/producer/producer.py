@@ -149,6 +149,13 @@ class AIOKafkaProducer(SendCalls[K, V]):
         max_block_ms: How long `send` waits for memory or for a topic's metadata.
         max_in_flight_requests_per_connection: Unanswered requests per broker.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
+        metadata_recovery_strategy: "rebootstrap": when no known broker answers, or a broker
+            requires it, close all connections and begin at the bootstrap addresses again
+            (KIP-899). "none": ask only the known brokers.
+        metadata_recovery_rebootstrap_trigger_ms: It also does so when it has got no metadata for
+            this time (KIP-1102).
+        metadata_cluster_check_enable: True if brokers should check that they are the ones that the
+            client expects at their addresses (KIP-1242, Kafka 4.4).
         ssl_context: The TLS context for "SSL" and "SASL_SSL". Without it, the following options
             describe one that is made again when its files change.
         ssl_cafile, ssl_cadata: The trusted certificates: a path or PEM text; `ssl_cadata` may also
@@ -253,6 +260,9 @@ class AIOKafkaProducer(SendCalls[K, V]):
         ssl_check_hostname: bool = True,
         ssl_ciphers: str | None = None,
         ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
+        metadata_recovery_strategy: str = "rebootstrap",
+        metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
+        metadata_cluster_check_enable: bool = True,
         **unknown: Never,
     ) -> None:
         _arguments.refuse_unknown(
@@ -316,6 +326,9 @@ class AIOKafkaProducer(SendCalls[K, V]):
                 ssl_check_hostname=ssl_check_hostname,
                 ssl_ciphers=ssl_ciphers,
                 ssl_enabled_protocols=ssl_enabled_protocols,
+                metadata_recovery_strategy=metadata_recovery_strategy,
+                metadata_recovery_rebootstrap_trigger_ms=metadata_recovery_rebootstrap_trigger_ms,
+                metadata_cluster_check_enable=metadata_cluster_check_enable,
                 sasl_mechanism=sasl_mechanism,
                 sasl_plain_username=sasl_plain_username,
                 sasl_plain_password=sasl_plain_password,

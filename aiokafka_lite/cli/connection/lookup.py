@@ -24,6 +24,9 @@ METADATA_MS: Final = 300_000
 _CLOSE_WITHIN: Final = 1.0
 _OF_CONNECTIONS: Final = (
     "connections_max_idle_ms",
+    "metadata_cluster_check_enable",
+    "metadata_recovery_rebootstrap_trigger_ms",
+    "metadata_recovery_strategy",
     "reconnect_backoff_max_ms",
     "reconnect_backoff_ms",
     "sasl_mechanism",

@@ -74,7 +74,13 @@ _OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
     "bootstrap.servers": ("bootstrap_servers", _text),
     "client.id": ("client_id", _text),
     "connections.max.idle.ms": ("connections_max_idle_ms", _idle),
+    "metadata.cluster.check.enable": ("metadata_cluster_check_enable", _flag),
     "metadata.max.age.ms": ("metadata_max_age_ms", _whole),
+    "metadata.recovery.rebootstrap.trigger.ms": (
+        "metadata_recovery_rebootstrap_trigger_ms",
+        _whole,
+    ),
+    "metadata.recovery.strategy": ("metadata_recovery_strategy", _lower),
     "receive.buffer.bytes": ("receive_buffer_bytes", _whole),
     "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _whole),
     "reconnect.backoff.ms": ("reconnect_backoff_ms", _whole),
@@ -124,9 +130,6 @@ _LEFT_BY_BOTH: Final = frozenset(
     {
         "auto.include.jmx.reporter",
         "enable.metrics.push",
-        "metadata.cluster.check.enable",
-        "metadata.recovery.rebootstrap.trigger.ms",
-        "metadata.recovery.strategy",
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",

@@ -344,7 +344,7 @@ async def test_base_exception_in_an_attempt_fails_its_callers(tiny_kafka, monkey
     class Deadly(BaseException):
         pass
 
-    async def die(*_: object) -> None:
+    async def die(*_: object, **__: object) -> None:
         raise Deadly("nothing catches this")
 
     reported = []

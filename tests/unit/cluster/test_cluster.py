@@ -575,6 +575,60 @@ class TestBrokers:
         await cluster.refresh(soon())
         assert set(cluster.metadata.brokers) == {2, 3}
 
+    async def test_refresh_that_waits_too_long_rebootstraps(
+        self, tiny_kafka, cluster_of, soon, monkeypatch
+    ):
+        """Many silent brokers must not delay the bootstrap addresses (KIP-1102)."""
+        monkeypatch.setattr(cluster_module, "PATIENCE", 0.2)
+        kafka = await tiny_kafka(brokers=5)
+        kafka.hidden = {1}
+        cluster = cluster_of(kafka.bootstrap[:1], options={"rebootstrap_after": 0.1})
+        await cluster.start()
+        assert set(cluster.metadata.brokers) == {2, 3, 4, 5}
+        for node_id in (2, 3, 4, 5):
+            kafka.brokers[node_id].speaking.clear()
+        kafka.hidden = {2, 3, 4, 5}
+        await cluster.refresh(soon())
+        assert set(cluster.metadata.brokers) == {1}
+        asked = sum(bool(kafka.brokers[each].connections) for each in (2, 3, 4, 5))
+        assert asked == 1, "the others were not waited for"
+
+    async def test_rebootstrap_closes_every_connection(self, tiny_kafka, cluster_of, soon, until):
+        kafka = await tiny_kafka(brokers=3)
+        kafka.hidden = {1}
+        cluster = cluster_of(kafka.bootstrap[:1])
+        await cluster.start()
+        for node_id in (2, 3):
+            await cluster.broker(node_id).connection(Purpose.PRODUCE)
+        heard = []
+        cluster.add_listener(lambda metadata: heard.append(set(metadata.brokers)))
+        respond = kafka.answers[ApiKey.METADATA]
+
+        def answer(broker, request, version):
+            response = respond(broker, request, version)
+            response.error_code = 129 if broker.node_id != 1 else 0
+            return response
+
+        kafka.answers[ApiKey.METADATA] = answer
+        await cluster.refresh(soon())
+        assert heard == [set(), {2, 3}]
+        await until(lambda: kafka.brokers[2].open_connections == 0)
+        await until(lambda: kafka.brokers[3].open_connections == 0)
+        assert (await cluster.broker(2).connection()).in_flight == 0
+
+    async def test_no_rebootstrap_with_strategy_none(self, tiny_kafka, cluster_of, soon):
+        kafka = await tiny_kafka(brokers=2)
+        kafka.hidden = {1}
+        cluster = cluster_of(kafka.bootstrap[:1], options={"rebootstrap_after": None})
+        await cluster.start()
+        asked = len(kafka.brokers[1].asked(MetadataRequest))
+        await kafka.brokers[2].stop()
+        with pytest.raises(KafkaTimeoutError):
+            await cluster.refresh(asyncio.get_running_loop().time() + 0.5)
+        assert len(kafka.brokers[1].asked(MetadataRequest)) == asked
+        await kafka.brokers[2].start()
+        await cluster.refresh(soon())
+
     async def test_known_address_of_another_cluster_is_rejected(self, tiny_kafka, cluster_of, soon):
         ours, theirs = await tiny_kafka(brokers=2), await tiny_kafka()
         ours.hidden = {1}
