@@ -3,6 +3,7 @@ leaders, which explains the locks that brokers lost."""
 
 import asyncio
 import itertools
+import os
 import signal
 import sys
 import time
@@ -75,6 +76,13 @@ class ShareFleet:
         """
         await asyncio.gather(*(self._end(node) for node in self.nodes))
         self.look()
+
+    async def dump(self) -> str:
+        """What the members know, in the last output of their processes."""
+        for child in self._children.values():
+            os.kill(child.pid, signal.SIGUSR1)
+        await asyncio.sleep(2)
+        return self.logs()
 
     def kill_all(self) -> None:
         """Kill all remaining processes."""

@@ -106,6 +106,7 @@ class _Place:
         self.holders = array("i", [-1]) * end
         self.times = array("q", [0]) * end
         self.flags = bytearray(end)
+        self.unresolved = bytearray(end)  # acceptances that no broker refused, as far as known
 
 
 class ShareLedger:
@@ -222,6 +223,7 @@ class ShareLedger:
         for offset in range(entry.first, entry.last + 1):
             accepted = _ACCEPTED if place.holders[offset] == number else 0
             place.flags[offset] = (place.flags[offset] | _ACCEPTING | accepted) & ~_REFUSED
+            place.unresolved[offset] = min(place.unresolved[offset] + 1, 255)
 
     def _on_releasing(self, holder: Holder, entry: Entry) -> None:
         place = self._places[entry.place]
@@ -241,6 +243,7 @@ class ShareLedger:
         place = self._places[entry.place]
         number = self._number(holder)
         for offset in range(entry.first, entry.last + 1):
+            place.unresolved[offset] = max(place.unresolved[offset] - 1, 0)
             since = entry.time - 3 * self._causes.lock
             if place.holders[offset] == number:
                 since = min(since, place.times[offset])
@@ -261,7 +264,7 @@ class ShareLedger:
                     continue
                 if not flags & _ACCEPTING:
                     self._blame("never accepted", f"{number} {offset}, flags {flags}")
-                elif flags & _REFUSED and not flags & _CONFIRMED:
+                elif flags & _REFUSED and not flags & _CONFIRMED and not place.unresolved[offset]:
                     self._blame("accepted by no broker", f"{number} {offset}, flags {flags}")
 
     def _blame(self, kind: str, what: str) -> None:

@@ -206,6 +206,23 @@ class ShareMember:
                 self.tell(Verb.MISTAKE, text=repr(error))
                 return
 
+    def dump(self) -> None:
+        """Print the state of the consumer."""
+        core = self._consumer._core
+        now = core.loop.time()
+        buffer = core.buffer
+        print(f"{self._name}: {sorted(core.assignment)}, buffered {len(buffer)}", flush=True)
+        print(f"    reads {buffer.limits}, wish {core._wish}, {self._consumer.health()}")
+        for node, link in core._leaders._links.items():
+            pace, pending = link._pace, link.pending
+            print(
+                f"    broker {node}: epoch {link.session.epoch}, wanted {len(link.session.wanted)},"
+                f" claimed {link.claimed}, fetched {now - link.fetched_at:.3f} s ago, "
+                f"due in {pace.due - now:.3f}, resumes in {pace.resume_at - now:.3f}, "
+                f"holds {pending.holds}, waiting {pending.waiting}",
+                flush=True,
+            )
+
     # --- acknowledgements
 
     def _accept(self, record: Record, place: int) -> Acknowledgement:
@@ -302,6 +319,7 @@ class ShareMember:
         async for record in self._consumer:
             place, offset = self._on_given(record), record.offset
             luck = self._draw.randrange(20_000)
+            accepts = False
             try:
                 async with record.process():
                     if luck == 0:
@@ -310,8 +328,12 @@ class ShareMember:
                         self._journal.tell(Deed.RELEASING, self._life, place, offset, offset)
                         raise TimeoutError("a dependency is away")
                     self._journal.tell(Deed.ACCEPTING, self._life, place, offset, offset)
+                    accepts = True
             except InvalidRecordStateError:
                 self._journal.tell(Deed.REFUSED, self._life, place, offset, offset)
+            else:
+                if accepts:
+                    self._journal.tell(Deed.CONFIRMED, self._life, place, offset, offset)
         raise ConsumerStoppedError()
 
     async def _read_impatient(self) -> None:
@@ -372,6 +394,7 @@ async def work(plan: SharePlan) -> None:
         members = [
             ShareMember(plan, number, journal, words, ends) for number in range(len(plan.members))
         ]
+        loop.add_signal_handler(signal.SIGUSR1, lambda: [member.dump() for member in members])
         ticking = asyncio.create_task(tick(members, journal))
         await asyncio.gather(*(member.live() for member in members))
         ticking.cancel()

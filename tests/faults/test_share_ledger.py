@@ -55,6 +55,10 @@ SOON = [given(10, A), given(50, B), *accepted(60, B)]
 WELL: dict[str, tuple[list[Told], Causes]] = {
     "accepted at once": ([given(10, A), *accepted(20, A)], Causes(LOCK)),
     "no answer": ([given(10, A), accepting(20, A), (30, A, Deed.UNKNOWN, 0, 0)], Causes(LOCK)),
+    "refused, and no answer to another": (
+        [given(10, A), accepting(20, A), given(50, B), accepting(60, B), refused(70, B)],
+        Causes(LOCK, places={0: [(30, 40)]}),
+    ),
     "released": ([given(10, A), (20, A, Deed.RELEASING, 0, 0), *AGAIN[1:]], Causes(LOCK)),
     "killed": (SOON, Causes(LOCK, killed={A: 30})),
     "stopped": (AGAIN, Causes(LOCK, stopped={A: [(20, 140)]})),

@@ -15,6 +15,7 @@ from aiokafka_lite import (
 )
 from aiokafka_lite.admin import ConfigResource
 from aiokafka_lite.errors import KafkaError
+from tools.kafka import KafkaCluster
 from tools.kafka.java import run
 from tools.kafka.releases import FALLBACK
 
@@ -152,3 +153,49 @@ async def test_java_and_this_client_share_a_topic(kafka3, topic3) -> None:
                 await batch.accept()
     theirs = {int(line) for line in await java if line.isdigit()}
     assert mine | theirs == set(range(500))
+
+
+@pytest.mark.long
+async def test_a_partition_that_a_restarted_broker_blocks_continues_with_more_locks() -> None:
+    """Kafka 4.3.1 and 4.4.0 deliver nothing after record 0 until the limit grows; see
+    docs/share-groups.md."""
+    locks, count, group, topic = 120, 400, "blocked", "jobs"
+    with KafkaCluster(nodes=1) as kafka:
+        servers = kafka.bootstrap_servers
+        kafka.create_topic(topic, 1)
+
+        async def allow(most: int) -> None:
+            settings = {
+                "share.auto.offset.reset": "earliest",
+                "share.partition.max.record.locks": str(most),
+            }
+            async with AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
+                resource = ConfigResource("group", group)
+                (await admin.incremental_alter_configs({resource: settings})).raise_for_errors()
+
+        await allow(locks)
+        for first in range(0, count, 50):  # a batch each: whole batches exceed the limit
+            await produce(kafka, topic, range(first, first + 50), 1)
+        async with (
+            consumer_of(kafka, topic, group, acquire_mode="batch_optimized") as consumer,
+            asyncio.timeout(PATIENCE),
+        ):
+            held = None
+            seen: set[int] = set()
+            while len(seen) <= locks:
+                for record in await consumer.getmany(timeout_ms=1000):
+                    seen.add(record.offset)
+                    if record.offset == 0:
+                        held = record
+                    else:
+                        record.accept()
+                await consumer.flush()
+            assert held is not None
+            (node,) = kafka.node_ids
+            await asyncio.to_thread(kafka.kill, node)
+            await asyncio.to_thread(kafka.start, node)
+            await asyncio.to_thread(kafka.wait_ready)
+            again = await accept_until(consumer, {0})
+            await allow(2 * locks)
+            again |= await accept_until(consumer, set(range(count)) - seen - again.keys())
+            assert again == dict.fromkeys({0, *range(max(seen) + 1, count)}, 1)
