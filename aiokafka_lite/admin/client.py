@@ -151,7 +151,8 @@ class AIOKafkaAdminClient:
         ssl_context, ssl_cafile, ssl_cadata, ssl_certfile, ssl_keyfile, ssl_password,
             ssl_check_hostname, ssl_ciphers, ssl_enabled_protocols: As in `AIOKafkaProducer`.
         sasl_mechanism, sasl_plain_username, sasl_plain_password, sasl_kerberos_service_name,
-            sasl_kerberos_domain_name, sasl_oauth_token_provider: As in `AIOKafkaProducer`.
+            sasl_kerberos_domain_name, sasl_kerberos_principal, sasl_kerberos_keytab,
+            sasl_kerberos_cache, sasl_oauth_token_provider: As in `AIOKafkaProducer`.
         metadata_recovery_strategy, metadata_recovery_rebootstrap_trigger_ms,
             metadata_cluster_check_enable: As in `AIOKafkaProducer`.
         loop: Deprecated by aiokafka: the event loop, if the client is created outside of it.
@@ -186,6 +187,9 @@ class AIOKafkaAdminClient:
         sasl_plain_password: str | None = None,
         sasl_kerberos_service_name: str | None = "kafka",
         sasl_kerberos_domain_name: str | None = None,
+        sasl_kerberos_principal: str | None = None,
+        sasl_kerberos_keytab: str | None = None,
+        sasl_kerberos_cache: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
         default_api_timeout_ms: float | None = None,
         retry_backoff_max_ms: float = 1000,
@@ -259,6 +263,9 @@ class AIOKafkaAdminClient:
                 sasl_plain_password=sasl_plain_password,
                 sasl_kerberos_service_name=sasl_kerberos_service_name,
                 sasl_kerberos_domain_name=sasl_kerberos_domain_name,
+                sasl_kerberos_principal=sasl_kerberos_principal,
+                sasl_kerberos_keytab=sasl_kerberos_keytab,
+                sasl_kerberos_cache=sasl_kerberos_cache,
                 sasl_oauth_token_provider=sasl_oauth_token_provider,
             ),
             metadata_max_age=milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64),

@@ -167,11 +167,15 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
         isolation_level: "read_uncommitted", or "read_committed" to hide records of transactions
             that are open or were aborted.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
-            "SCRAM-SHA-512" or "OAUTHBEARER" ("GSSAPI" is not supported yet).
+            "SCRAM-SHA-512", "OAUTHBEARER" or "GSSAPI" (Kerberos).
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
         sasl_oauth_token_provider: For OAUTHBEARER; called for each connection and
             re-authentication.
-        sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI.
+        sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI: the brokers' service, and
+            the host in their principals, by default the one that is dialled.
+        sasl_kerberos_principal, sasl_kerberos_keytab, sasl_kerberos_cache: For GSSAPI: the client's
+            principal, the file of its keys, and its credential cache; by default those of
+            KRB5_CLIENT_KTNAME and KRB5CCNAME. Not in aiokafka.
         client_rack: The rack of this client. Rack-aware brokers let it fetch from a follower in
             the same rack (KIP-392).
         buffer_memory: Maximum bytes of fetch responses that are buffered or in flight, for all
@@ -248,6 +252,9 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
         sasl_plain_username: str | None = None,
         sasl_kerberos_service_name: str = "kafka",
         sasl_kerberos_domain_name: str | None = None,
+        sasl_kerberos_principal: str | None = None,
+        sasl_kerberos_keytab: str | None = None,
+        sasl_kerberos_cache: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
         client_rack: str | None = None,
         buffer_memory: int = DEFAULT_BUFFER_MEMORY,
@@ -354,6 +361,9 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
             sasl_plain_password=sasl_plain_password,
             sasl_kerberos_service_name=sasl_kerberos_service_name,
             sasl_kerberos_domain_name=sasl_kerberos_domain_name,
+            sasl_kerberos_principal=sasl_kerberos_principal,
+            sasl_kerberos_keytab=sasl_kerberos_keytab,
+            sasl_kerberos_cache=sasl_kerberos_cache,
             sasl_oauth_token_provider=sasl_oauth_token_provider,
             max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
             reconnect_backoff_ms=reconnect_backoff_ms,

@@ -27,6 +27,15 @@ steps is a `SlowExchange`.
 """
 
 
+class Unanswered(bytes):
+    """A client's last token, to which brokers return no token of their own.
+
+    SaslAuthenticate answers it with an empty token; bare tokens end with it.
+    """
+
+    __slots__ = ()
+
+
 class Mechanism(Protocol):
     """A SASL mechanism with its credentials; it serves any number of connections."""
 
@@ -52,6 +61,7 @@ class Channel(Protocol):
     def versions(self) -> BrokerVersions: ...
     async def request(self, request: RequestOf[ResponseT], version: int) -> ResponseT: ...
     async def exchange_raw(self, token: bytes) -> bytes: ...
+    def send_raw(self, token: bytes) -> None: ...
 
 
 async def authenticate(channel: Channel, mechanism: Mechanism, timeout: float) -> float | None:
@@ -60,7 +70,8 @@ async def authenticate(channel: Channel, mechanism: Mechanism, timeout: float) -
     Args:
         channel: The connection; each of its requests has its own deadline.
         mechanism: The SASL mechanism.
-        timeout: Seconds that the mechanism may take to begin, that is to fetch its credentials.
+        timeout: Seconds within which the mechanism must fetch its credentials, and each expensive
+            step must end.
 
     Returns:
         Seconds until the session expires; None if it does not.
@@ -73,21 +84,16 @@ async def authenticate(channel: Channel, mechanism: Mechanism, timeout: float) -
 
     Cancellation: leaves the connection half authenticated: close it.
     """
+    deadline = asyncio.get_running_loop().time() + timeout
     if channel.versions.supports(ApiKey.SASL_AUTHENTICATE):
         await _choose(channel, mechanism, 1)
         exchange = await _begin(mechanism, channel.host, timeout)
-        return await _exchange_requests(channel, exchange)
+        return await _exchange_requests(channel, exchange, deadline)
     if channel.versions.supports(ApiKey.SASL_HANDSHAKE):
         await _choose(channel, mechanism, 0)
     # Brokers 0.9 support GSSAPI only, and no SaslHandshake to choose it.
     exchange = await _begin(mechanism, channel.host, timeout)
-    try:
-        await _exchange_raw(channel, exchange)
-    except KafkaConnectionError as error:
-        raise AuthenticationFailedError(
-            f"{channel.host} closed the connection during {mechanism.name}: brokers before 1.0 "
-            "refuse credentials this way"
-        ) from error
+    await _exchange_raw(channel, exchange, mechanism.name, deadline)
     return None
 
 
@@ -130,11 +136,11 @@ async def _choose(channel: Channel, mechanism: Mechanism, version: int) -> None:
         )
 
 
-async def _exchange_requests(channel: Channel, exchange: Exchange) -> float | None:
+async def _exchange_requests(channel: Channel, exchange: Exchange, deadline: float) -> float | None:
     version = channel.versions.pick(SaslAuthenticateRequest)
     lifetime = 0
     try:
-        token = await _advance(exchange, None)
+        token = await _advance(exchange, None, deadline)
         while token is not None:
             response = await channel.request(SaslAuthenticateRequest(token), version)
             if response.error_code:
@@ -142,25 +148,39 @@ async def _exchange_requests(channel: Channel, exchange: Exchange) -> float | No
                     response.error_message or f"{channel.host} refused the credentials"
                 )
             lifetime = response.session_lifetime_ms
-            token = await _advance(exchange, response.auth_bytes)
+            if isinstance(token, Unanswered):
+                break
+            token = await _advance(exchange, response.auth_bytes, deadline)
         return lifetime / 1000 if lifetime > 0 else None
     finally:
         exchange.close()
 
 
-async def _exchange_raw(channel: Channel, exchange: Exchange) -> None:
+async def _exchange_raw(
+    channel: Channel, exchange: Exchange, mechanism: str, deadline: float
+) -> None:
     try:
-        token = await _advance(exchange, None)
+        token = await _advance(exchange, None, deadline)
         while token is not None:
-            token = await _advance(exchange, await channel.exchange_raw(token))
+            if isinstance(token, Unanswered):
+                channel.send_raw(token)
+                break
+            try:
+                answer = await channel.exchange_raw(token)
+            except KafkaConnectionError as error:
+                raise AuthenticationFailedError(
+                    f"{channel.host} closed the connection during {mechanism}: brokers before 1.0 "
+                    "refuse credentials this way"
+                ) from error
+            token = await _advance(exchange, answer, deadline)
     finally:
         exchange.close()
 
 
-async def _advance(exchange: Exchange, answer: bytes | None) -> bytes | None:
+async def _advance(exchange: Exchange, answer: bytes | None, deadline: float) -> bytes | None:
     """Return the client's next token after the broker's; None when the exchange is complete."""
-    if isinstance(exchange, SlowExchange) and answer is not None:
-        return await exchange.advance(answer)
+    if isinstance(exchange, SlowExchange) and (answer is not None or exchange.slow_start):
+        return await exchange.advance(answer, deadline)
     try:
         return next(exchange) if answer is None else exchange.send(answer)
     except StopIteration:

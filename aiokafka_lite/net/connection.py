@@ -279,6 +279,11 @@ class Connection:
         finally:
             self._receiver.smallest = 4
 
+    def send_raw(self, token: bytes) -> None:
+        """Send raw bytes after their length that get no answer; see `exchange_raw`."""
+        if not self._closed:
+            self._transport.write(len(token).to_bytes(4, "big") + token)
+
     def version_of(
         self,
         request: type[Message] | RequestOf[Response],

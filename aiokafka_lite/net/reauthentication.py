@@ -38,6 +38,7 @@ class Renewed(Protocol):
         self, request: RequestOf[ResponseT], version: int, *, past_held: bool
     ) -> Awaitable[ResponseT]: ...
     async def exchange_raw(self, token: bytes) -> bytes: ...
+    def send_raw(self, token: bytes) -> None: ...
 
 
 class Renewal:
@@ -143,3 +144,6 @@ class _PastHeld:
 
     async def exchange_raw(self, token: bytes) -> bytes:
         return await self._connection.exchange_raw(token)
+
+    def send_raw(self, token: bytes) -> None:
+        self._connection.send_raw(token)

@@ -8,14 +8,10 @@ import asyncio
 import threading
 from collections.abc import Generator
 from types import TracebackType
-from typing import Final
 
 from aiokafka_lite.errors import KafkaConnectionError
 
 __all__ = ["SlowExchange"]
-
-LONGEST_STEP: Final = 30.0
-"""Timeout of a step in seconds, far above the most work that a broker can request."""
 
 
 class SlowExchange(Generator[bytes, bytes, None]):
@@ -24,9 +20,13 @@ class SlowExchange(Generator[bytes, bytes, None]):
     Args:
         steps: The exchange itself.
         name: Name of the mechanism, for the thread and for errors.
+        slow_start: True if the first token is expensive, too.
     """
 
-    def __init__(self, steps: Generator[bytes, bytes, None], name: str) -> None:
+    def __init__(
+        self, steps: Generator[bytes, bytes, None], name: str, *, slow_start: bool = False
+    ) -> None:
+        self.slow_start = slow_start
         self._steps = steps
         self._name = name
         self._in_thread = False
@@ -50,8 +50,12 @@ class SlowExchange(Generator[bytes, bytes, None]):
         if not self._in_thread:
             self._steps.close()
 
-    async def advance(self, value: bytes | None) -> bytes | None:
+    async def advance(self, value: bytes | None, deadline: float) -> bytes | None:
         """Return the client's next token after the broker's `value`; None when complete.
+
+        Args:
+            value: The broker's token; None for the client's first one.
+            deadline: Loop time by which the step must end.
 
         Raises:
             AuthenticationFailedError: The broker's token is not valid.
@@ -89,9 +93,10 @@ class SlowExchange(Generator[bytes, bytes, None]):
         self._in_thread = True
         threading.Thread(target=step, name=f"aiokafka_lite: {self._name}", daemon=True).start()
         try:
-            async with asyncio.timeout(LONGEST_STEP):
+            async with asyncio.timeout_at(deadline):
                 return await outcome
         except TimeoutError:
             raise KafkaConnectionError(
-                f"{self._name} took longer than {LONGEST_STEP:g} s to answer the broker"
+                f"{self._name} made no token for the broker within the attempt's time "
+                "(request_timeout_ms)"
             ) from None

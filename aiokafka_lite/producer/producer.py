@@ -181,10 +181,14 @@ class AIOKafkaProducer(SendCalls[K, V]):
         send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 uses the
             operating system's default.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
-            "SCRAM-SHA-512" or "OAUTHBEARER" ("GSSAPI" is not supported yet).
+            "SCRAM-SHA-512", "OAUTHBEARER" or "GSSAPI" (Kerberos).
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
         sasl_oauth_token_provider: For OAUTHBEARER; called at each authentication.
-        sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI.
+        sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI: the brokers' service, and
+            the host in their principals, by default the one that is dialled.
+        sasl_kerberos_principal, sasl_kerberos_keytab, sasl_kerberos_cache: For GSSAPI: the client's
+            principal, the file of its keys, and its credential cache; by default those of
+            KRB5_CLIENT_KTNAME and KRB5CCNAME. Not in aiokafka.
         transactional_id: Identifies this producer in its transactions; records can be sent in
             transactions only (`begin_transaction`). `start` fences other producers with the same
             id and aborts their open transaction. Implies idempotence; an explicit False is an
@@ -251,6 +255,9 @@ class AIOKafkaProducer(SendCalls[K, V]):
         sasl_plain_username: str | None = None,
         sasl_kerberos_service_name: str | None = "kafka",
         sasl_kerberos_domain_name: str | None = None,
+        sasl_kerberos_principal: str | None = None,
+        sasl_kerberos_keytab: str | None = None,
+        sasl_kerberos_cache: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
         ssl_cafile: str | PathLike[str] | None = None,
         ssl_cadata: str | bytes | None = None,
@@ -334,6 +341,9 @@ class AIOKafkaProducer(SendCalls[K, V]):
                 sasl_plain_password=sasl_plain_password,
                 sasl_kerberos_service_name=sasl_kerberos_service_name,
                 sasl_kerberos_domain_name=sasl_kerberos_domain_name,
+                sasl_kerberos_principal=sasl_kerberos_principal,
+                sasl_kerberos_keytab=sasl_kerberos_keytab,
+                sasl_kerberos_cache=sasl_kerberos_cache,
                 sasl_oauth_token_provider=sasl_oauth_token_provider,
                 reconnect_backoff_ms=reconnect_backoff_ms,
                 reconnect_backoff_max_ms=reconnect_backoff_max_ms,

@@ -124,11 +124,15 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
         ssl_ciphers: OpenSSL's cipher list for TLS 1.2.
         ssl_enabled_protocols: "TLSv1.2", "TLSv1.3" or both.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
-            "SCRAM-SHA-512" or "OAUTHBEARER".
+            "SCRAM-SHA-512", "OAUTHBEARER" or "GSSAPI" (Kerberos).
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
         sasl_oauth_token_provider: For OAUTHBEARER; called for each connection and
             re-authentication.
-        sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI.
+        sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI: the brokers' service, and
+            the host in their principals, by default the one that is dialled.
+        sasl_kerberos_principal, sasl_kerberos_keytab, sasl_kerberos_cache: For GSSAPI: the client's
+            principal, the file of its keys, and its credential cache; by default those of
+            KRB5_CLIENT_KTNAME and KRB5CCNAME. Not in aiokafka.
         connections_max_idle_ms: Idle connections are closed after this time; None for never.
         reconnect_backoff_ms, reconnect_backoff_max_ms: Pauses between attempts to connect to a
             broker.
@@ -181,6 +185,9 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
         sasl_kerberos_service_name: str = "kafka",
         sasl_kerberos_domain_name: str | None = None,
+        sasl_kerberos_principal: str | None = None,
+        sasl_kerberos_keytab: str | None = None,
+        sasl_kerberos_cache: str | None = None,
         connections_max_idle_ms: int | None = 540000,
         reconnect_backoff_ms: int = 50,
         reconnect_backoff_max_ms: int = 1000,
@@ -255,6 +262,9 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
             sasl_plain_password=sasl_plain_password,
             sasl_kerberos_service_name=sasl_kerberos_service_name,
             sasl_kerberos_domain_name=sasl_kerberos_domain_name,
+            sasl_kerberos_principal=sasl_kerberos_principal,
+            sasl_kerberos_keytab=sasl_kerberos_keytab,
+            sasl_kerberos_cache=sasl_kerberos_cache,
             sasl_oauth_token_provider=sasl_oauth_token_provider,
             max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
             reconnect_backoff_ms=reconnect_backoff_ms,

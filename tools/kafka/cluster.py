@@ -169,7 +169,10 @@ class KafkaCluster:
     def bootstrap_of(self, listener: str) -> str:
         """The addresses of a listener (`"SSL"`, `"SASL_SSL"`, ...) of all nodes."""
         ports = [self._brokers[node_id].node.ports[listener] for node_id in self.node_ids]
-        return ",".join(f"127.0.0.1:{port}" for port in ports)
+        host = "127.0.0.1"
+        if self.security is not None and listener in self.security.listeners:
+            host = self.security.host
+        return ",".join(f"{host}:{port}" for port in ports)
 
     def address(self, node_id: int) -> tuple[str, int]:
         """(host, port) of one node's plain listener."""
@@ -294,6 +297,7 @@ class KafkaCluster:
                 ports.pop() if self._release.kraft else 0,
                 folder / f"node-{node_id}",
                 self._advertised[node_id] if self._advertised is not None else None,
+                "127.0.0.1" if self.security is None else self.security.host,
             )
             for node_id in range(self._count)
         ]

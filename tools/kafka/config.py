@@ -46,6 +46,7 @@ class Node:
         controller_port: Port of its KRaft controller; 0 with ZooKeeper.
         folder: Holds its data, configuration and log.
         advertised_port: Port advertised for `PLAINTEXT`; None: the actual port.
+        secured_host: Name advertised for the listeners with TLS or SASL.
     """
 
     node_id: int
@@ -53,6 +54,7 @@ class Node:
     controller_port: int
     folder: Path
     advertised_port: int | None = None
+    secured_host: str = "127.0.0.1"
 
     @property
     def log(self) -> Path:
@@ -152,7 +154,11 @@ def _advertised(node: Node) -> str:
     ports = dict(node.ports)
     if node.advertised_port is not None:
         ports["PLAINTEXT"] = node.advertised_port
-    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+    plain = ("PLAINTEXT", INTERNAL)
+    return ",".join(
+        f"{name}://{'127.0.0.1' if name in plain else node.secured_host}:{port}"
+        for name, port in ports.items()
+    )
 
 
 def _kraft(node: Node, nodes: Sequence[Node]) -> dict[str, object]:

@@ -25,12 +25,14 @@ class Security:
         listeners: Any of `SSL`, `SASL_PLAINTEXT`, `SASL_SSL`.
         users: Password by name, for PLAIN and for SCRAM-SHA-256 and -512.
         client_auth: True if TLS clients must present a certificate.
+        host: Name that these listeners advertise, for what depends on names, such as Kerberos.
         folder: The folder of the certificates, once the cluster is up.
     """
 
     listeners: tuple[str, ...] = _LISTENERS
     users: Mapping[str, str] = field(default_factory=lambda: {"alice": "alice-secret"})
     client_auth: bool = False
+    host: str = "127.0.0.1"
     folder: Path = Path()
 
     def __post_init__(self) -> None:

@@ -23,8 +23,8 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
     Raises:
         ValueError: A required user name or password is missing, with aiokafka's message.
         KafkaConfigurationError: (a ValueError) the mechanism is unknown, the token provider is
-            missing, or the mechanism is GSSAPI, which is not supported yet.
-        TypeError: A user name or password is not a str.
+            missing, or an option of Kerberos is empty or given for another mechanism.
+        TypeError: A text is not a str.
     """
     mechanism = arguments["sasl_mechanism"]
     if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
@@ -37,7 +37,12 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
     if not security_protocol.startswith("SASL_"):
         return None
     if mechanism == "GSSAPI":
-        raise KafkaConfigurationError("`sasl_mechanism` GSSAPI is not supported yet")
+        return _gssapi(arguments)
+    for name in ("sasl_kerberos_principal", "sasl_kerberos_keytab", "sasl_kerberos_cache"):
+        if arguments.get(name) is not None:
+            raise KafkaConfigurationError(
+                f"`{name}` is for `sasl_mechanism` GSSAPI, which is {mechanism}"
+            )
     if mechanism == "OAUTHBEARER":
         if not isinstance(provider, AbstractTokenProvider):
             raise KafkaConfigurationError(
@@ -60,8 +65,31 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
     return Scram("SHA-512" if mechanism.endswith("512") else "SHA-256", username, password)
 
 
+def _gssapi(arguments: Mapping[str, object]) -> Mechanism:
+    from aiokafka_lite.net.gss import KerberosLogin
+    from aiokafka_lite.net.sasl.gssapi import Gssapi
+
+    service, domain, principal, keytab, cache = (
+        _named(arguments, f"sasl_kerberos_{name}")
+        for name in ("service_name", "domain_name", "principal", "keytab", "cache")
+    )
+    if service is None:
+        raise KafkaConfigurationError(
+            "GSSAPI requires `sasl_kerberos_service_name`, the name of the brokers' service"
+        )
+    return Gssapi(KerberosLogin(principal, keytab, cache), service, domain)
+
+
+def _named(arguments: Mapping[str, object], name: str) -> str | None:
+    """Return a text for C's functions, which end at a NUL."""
+    value = _text(arguments, name)
+    if value is not None and (not value or "\0" in value):
+        raise KafkaConfigurationError(f"`{name}` should not be empty or contain NUL")
+    return value
+
+
 def _text(arguments: Mapping[str, object], name: str) -> str | None:
-    value = arguments[name]
+    value = arguments.get(name)
     if value is not None and not isinstance(value, str):
         raise TypeError(f"`{name}` should be a str, not {type(value).__name__}")
     return value

@@ -71,7 +71,7 @@ class Sasl:
         new_nonce: Callable[[], str],
         session_lifetime: float | None = None,
     ) -> None:
-        known = (PLAIN, *SCRAM_MECHANISMS.values(), "OAUTHBEARER")
+        known = (PLAIN, *SCRAM_MECHANISMS.values(), "OAUTHBEARER", "GSSAPI")
         unknown = [mechanism for mechanism in mechanisms if mechanism not in known]
         if unknown or not mechanisms:
             raise ValueError(f"sasl_mechanisms={tuple(mechanisms)}: must be some of {known}")
@@ -103,6 +103,10 @@ class Sasl:
             from aiokafka_lite.testing.security.oauthbearer_server import OAuthBearerExchange
 
             return OAuthBearerExchange(self.clock)
+        if mechanism == "GSSAPI":
+            from aiokafka_lite.testing.security.gssapi_server import GssapiExchange
+
+            return GssapiExchange(self._users)
         from aiokafka_lite.testing.security.scram_server import (
             ScramExchange,  # import hashing only if needed
         )
@@ -150,6 +154,11 @@ class Authentication:
     def is_done(self) -> bool:
         """True if the client is authenticated and not re-authenticating."""
         return self._stage is _Stage.DONE
+
+    @property
+    def answers_last(self) -> bool:
+        """False if the bare token that ended the exchange gets no response."""
+        return self._known is None or self._known.answers_last
 
     @property
     def mechanisms(self) -> list[str]:

@@ -27,11 +27,13 @@ class SaslExchange(ABC):
         mechanism: The registered name of the mechanism.
         user: The authenticated user; None before that.
         expires_ms: Expiry of the credentials, in ms since the epoch; None for no expiry.
+        answers_last: False if a client's last bare token gets no response.
     """
 
     mechanism: str
     user: str | None = None
     expires_ms: int | None = None
+    answers_last: bool = True
 
     @abstractmethod
     def on_message(self, message: bytes) -> bytes:

@@ -6,7 +6,7 @@ authenticated yet. Only ApiVersions is answered in every version (KIP-511).
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite.errors import IllegalSaslStateError, KafkaProtocolError, UnsupportedVersionError
 from aiokafka_lite.protocol.framing import decode_request_header, encode_response
@@ -36,6 +36,9 @@ from aiokafka_lite.testing.control import (
     overwrite_error_codes,
 )
 from aiokafka_lite.testing.state import ClusterState
+
+if TYPE_CHECKING:
+    from aiokafka_lite.testing.security.authentication import Authentication
 
 __all__ = ["Dispatcher", "Exchange"]
 
@@ -102,11 +105,24 @@ class Exchange:
 class _TokenExchange(Exchange):
     """An exchange of bare SASL tokens; a rejected token closes the connection."""
 
-    __slots__ = ()
+    __slots__ = ("_authentication",)
+
+    def __init__(
+        self,
+        seen: SeenRequest,
+        handle: Callable[[], Answer],
+        request: Request,
+        fault: Fault | None,
+        authentication: "Authentication",
+    ) -> None:
+        super().__init__(seen, 0, handle, request, fault)
+        self._authentication = authentication
 
     def encode(self, response: Response) -> bytearray:
         if not isinstance(response, SaslAuthenticateResponse) or response.error_code:
             raise CloseConnection("rejected a client that does not use SaslAuthenticate")
+        if self._authentication.is_done and not self._authentication.answers_last:
+            return bytearray()
         return bytearray(len(response.auth_bytes).to_bytes(4, "big") + response.auth_bytes)
 
 
@@ -162,7 +178,7 @@ class Dispatcher:
         """
         authentication = session.authentication
         if authentication is not None and authentication.takes_tokens:
-            return self._receive_token(frame, session, now)
+            return self._receive_token(frame, session, now, authentication)
         try:
             header, reader = decode_request_header(frame)
             key, version = header.request_api_key, header.request_api_version
@@ -205,7 +221,13 @@ class Dispatcher:
 
         return Exchange(seen, version, handle, request, fault)
 
-    def _receive_token(self, frame: bytes | bytearray, session: Session, now: float) -> Exchange:
+    def _receive_token(
+        self,
+        frame: bytes | bytearray,
+        session: Session,
+        now: float,
+        authentication: "Authentication",
+    ) -> Exchange:
         """Handle a bare token after SaslHandshake v0; it is recorded as SaslAuthenticate."""
         key = ApiKey.SASL_AUTHENTICATE
         request = SaslAuthenticateRequest(bytes(frame))
@@ -224,7 +246,7 @@ class Dispatcher:
         fault = self._control.on_request(seen, request)
         context = self._context(0, None, session, fault)
         serve = handle_of(key)
-        return _TokenExchange(seen, 0, lambda: serve(request, context), request, fault)
+        return _TokenExchange(seen, lambda: serve(request, context), request, fault, authentication)
 
     def _admit(self, session: Session, key: int) -> Farewell | None:
         """Return the rejection of a request that is not allowed during authentication, if any.

@@ -34,6 +34,17 @@ class Provider(AbstractTokenProvider):
             {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": Provider()},
             "OAUTHBEARER",
         ),
+        ({"sasl_mechanism": "GSSAPI"}, "GSSAPI"),
+        (
+            {
+                "sasl_mechanism": "GSSAPI",
+                "sasl_kerberos_domain_name": "kafka.example",
+                "sasl_kerberos_principal": "alice",
+                "sasl_kerberos_keytab": "/alice.keytab",
+                "sasl_kerberos_cache": "MEMORY:alice",
+            },
+            "GSSAPI",
+        ),
     ],
 )
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
@@ -61,7 +72,31 @@ def test_credentials_are_ignored_without_sasl(protocol: str) -> None:
             ValueError,
             "sasl_oauth_token_provider",
         ),
-        ({"sasl_mechanism": "GSSAPI"}, KafkaConfigurationError, "not supported yet"),
+        (
+            {"sasl_mechanism": "GSSAPI", "sasl_kerberos_service_name": None},
+            KafkaConfigurationError,
+            "requires `sasl_kerberos_service_name`",
+        ),
+        (
+            {"sasl_mechanism": "GSSAPI", "sasl_kerberos_keytab": ""},
+            KafkaConfigurationError,
+            "`sasl_kerberos_keytab` should not be empty",
+        ),
+        (
+            {"sasl_mechanism": "GSSAPI", "sasl_kerberos_principal": "a\0b"},
+            KafkaConfigurationError,
+            "`sasl_kerberos_principal` should not be empty or contain NUL",
+        ),
+        (
+            {"sasl_mechanism": "GSSAPI", "sasl_kerberos_cache": 5},
+            TypeError,
+            "`sasl_kerberos_cache`",
+        ),
+        (
+            {**ALICE, "sasl_kerberos_keytab": "/k"},
+            KafkaConfigurationError,
+            "`sasl_kerberos_keytab` is for `sasl_mechanism` GSSAPI, which is PLAIN",
+        ),
         ({"sasl_mechanism": "MAGIC"}, ValueError, "only PLAIN, GSSAPI"),
         ({"sasl_mechanism": None}, ValueError, "only PLAIN, GSSAPI"),
         ({**ALICE, "sasl_plain_password": b"p"}, TypeError, "`sasl_plain_password`"),

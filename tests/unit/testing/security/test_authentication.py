@@ -170,7 +170,7 @@ def test_the_mechanism_stays(clock: VirtualClock) -> None:
         authentication.admit(ApiKey.SASL_AUTHENTICATE)
 
 
-@pytest.mark.parametrize("mechanisms", [(), ("GSSAPI",)])
+@pytest.mark.parametrize("mechanisms", [(), ("MAGIC",)])
 def test_mechanisms_that_are_not_there(clock: VirtualClock, mechanisms: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="sasl_mechanisms"):
         Sasl(Users(lambda: b""), mechanisms, clock=clock, new_nonce=str)
