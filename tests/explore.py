@@ -3,10 +3,11 @@
     python -m tests.explore --minutes 5
     python -m tests.explore --seed 7 -- -k classic_groups
 
-A round runs every test that is marked `walk` (see tests/conftest.py) once. A failing round prints
-the schedule and the command that repeats it. Hypothesis keeps the find in .hypothesis and tries it
-first in each later round; the whole output stays in .explore. Turn a find into a test, or into an
-`@example`: the suite itself draws the same examples in every run.
+A round runs every test that is marked `walk` (see tests/conftest.py) once; with an odd seed, on the
+event loop of tests/jumping_loop.py, whose clock jumps between two looks at it. A failing round
+prints the schedule and the command that repeats it. Hypothesis keeps the find in .hypothesis and
+tries it first in each later round; the whole output stays in .explore. Turn a find into a test, or
+into an `@example`: the suite itself draws the same examples in every run.
 
 The run ends after the round in which its time is up, and fails if a round failed.
 """
@@ -21,6 +22,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.jumping_loop import JUMPS
 from tests.seeds import VARIABLE
 
 FINDS = Path(".explore")
@@ -32,12 +34,15 @@ def round_from(seed: int, arguments: list[str]) -> int:
     """Run every walk from a seed; pytest's exit status."""
     command = [sys.executable, "-m", "pytest", "-m", WALKS, f"--hypothesis-seed={seed}", "-q"]
     command += ["-n", "2", *arguments]
+    environment = {**os.environ, VARIABLE: str(seed)}
+    if seed % 2:
+        environment[JUMPS] = str(seed)
     FINDS.mkdir(exist_ok=True)
     log = FINDS / f"{seed}.log"
     with log.open("wb") as output:
         status = subprocess.run(
             command,
-            env={**os.environ, VARIABLE: str(seed)},
+            env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,
             check=False,
