@@ -4,7 +4,7 @@ Brokers are killed, paused, deposed; topics grow; proxies cut, delay and stall t
 producers with many settings come and go meanwhile. In the end everything is read by aiokafka (by
 ours where that is not installed) and judged record by record, and counted by Java.
 
-CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.35 by default) is how long it goes
+CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.2 by default) is how long it goes
 on, CHAOS_RATE how many records a second are sent, CHAOS_SENDERS by how many senders.
 `make chaos-producer SEED=7 MINUTES=5`.
 """
@@ -26,18 +26,19 @@ from tests.faults.stages import Real, real_stage
 from tools.kafka.java import JavaTools
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
-MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.35"))
+MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.2"))
 RATE = float(os.environ.get("CHAOS_RATE", "4000"))
 SENDERS = int(os.environ.get("CHAOS_SENDERS", "1500"))
 TOPICS = {"orders": 3, "payments": 5, "events": 6}
 ENOUGH = 0.1 * RATE * MINUTES * 60  # records acknowledged, however long that takes
 
 LONG = MINUTES >= 2
+SHORT = MINUTES < 0.3
 
 REQUEST_TIMEOUT = 3.0
 DELIVERY_TIMEOUT = 45.0
-LONGEST = 20.0 if LONG else 8.0  # seconds that a fault lasts
-ACT = 25.0 if LONG else 12.0  # seconds
+LONGEST = 20.0 if LONG else 4.0 if SHORT else 8.0  # seconds that a fault lasts
+ACT = 25.0 if LONG else 6.0 if SHORT else 12.0  # seconds
 LINES_A_MINUTE = 600  # of the log, at INFO and above: one line an event, not one a record
 
 try:

@@ -14,7 +14,7 @@ requires that
 - each member is given records after the last fault.
 
 Kafka's own tool reports the lag in the end. Where the lag does not shrink, Kafka's own consumer
-joins (see `share_judge`). CHAOS_SEED repeats a schedule; CHAOS_MINUTES (a quarter by default) is
+joins (see `share_judge`). CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.15 by default) is
 how long faults happen, CHAOS_RECORDS how many records are written meanwhile.
 `make chaos-share SEED=7 RECORDS=5000000 MINUTES=10`.
 """
@@ -45,8 +45,8 @@ from tools.kafka.java import run
 from tools.kafka.releases import FALLBACK, NEWEST
 
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
-MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.25"))
-RECORDS = int(os.environ.get("CHAOS_RECORDS", "20000"))
+MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.15"))
+RECORDS = int(os.environ.get("CHAOS_RECORDS", "12000"))
 VERSION = os.environ.get("CHAOS_VERSION", NEWEST)
 SECONDS = MINUTES * 60
 

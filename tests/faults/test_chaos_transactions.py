@@ -37,7 +37,7 @@ WORKERS = 4
 ENOUGH = 10  # transactions
 FAULTS = (*CLUSTER_FAULTS, "move_coordinators")
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(MINUTES * 120 + 400)]
+pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(MINUTES * 120 + 400)]
 
 
 def committed(workers: list[Worker]) -> int:

@@ -74,7 +74,11 @@ CONFIG = {
     "group.consumer.min.heartbeat.interval.ms": 1000,
 }
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(SECONDS + CATCH_UP + 2 * READING + 300)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.long,
+    pytest.mark.timeout(SECONDS + CATCH_UP + 2 * READING + 300),
+]
 
 
 class Progress:

@@ -5,7 +5,7 @@ consumer reads along the whole time. At the end the topic is read to its end and
 acknowledged record is at the very place its ack told, with the very bytes, and the reader that
 lived through it all has seen every record too, in order within a partition.
 
-CHAOS_MINUTES (default 0.2) is how long records flow; CHAOS_SEED seeds the schedule of deaths.
+CHAOS_MINUTES (default 0.1) is how long records flow; CHAOS_SEED seeds the schedule of deaths.
 """
 
 import asyncio
@@ -20,16 +20,21 @@ from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.errors import KafkaError
 from tools.kafka import KafkaCluster
 
-SECONDS = 60 * float(os.environ.get("CHAOS_MINUTES", "0.2"))
+SECONDS = 60 * float(os.environ.get("CHAOS_MINUTES", "0.1"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 PARTITIONS = 6
 SENDERS = 20
 ENOUGH = 1000  # records acknowledged; a busy machine takes its time for them
 
+CLUSTERS = [
+    pytest.param(1, id="one broker"),
+    pytest.param(3, id="three brokers", marks=pytest.mark.long),
+]
+
 pytestmark = [pytest.mark.real, pytest.mark.timeout(SECONDS + 150)]
 
 
-@pytest.fixture(scope="module", params=[1, 3], ids=["one broker", "three brokers"])
+@pytest.fixture(scope="module", params=CLUSTERS)
 def mortal(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A cluster of its own: the shared ones must not die under other tests."""
     with KafkaCluster(
