@@ -105,6 +105,10 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaConfigurationError,
 )
+from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
+from aiokafka_lite.metrics_push.metric_points import ClientMetrics
+from aiokafka_lite.metrics_push.metrics_push import MetricsPush
+from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
@@ -113,7 +117,7 @@ __all__ = ["AIOKafkaAdminClient"]
 _numbers = itertools.count(1)
 
 
-class AIOKafkaAdminClient:
+class AIOKafkaAdminClient(MetricsPushCalls):
     """Administers a Kafka cluster: topics, configurations, groups, access, brokers.
 
         async with AIOKafkaAdminClient(bootstrap_servers="localhost:9092") as admin:
@@ -147,6 +151,8 @@ class AIOKafkaAdminClient:
         bootstrap_controllers: In place of `bootstrap_servers`: addresses of KRaft controllers
             (KIP-919, Kafka 3.7), for when no broker answers. Only calls that controllers can
             carry out are possible then. Not in aiokafka.
+        enable_metrics_push: As in `AIOKafkaProducer`, but False by default, as in Java.
+            Not in aiokafka.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
         ssl_context, ssl_cafile, ssl_cadata, ssl_certfile, ssl_keyfile, ssl_password,
             ssl_check_hostname, ssl_ciphers, ssl_enabled_protocols: As in `AIOKafkaProducer`.
@@ -206,6 +212,7 @@ class AIOKafkaAdminClient:
         metadata_recovery_strategy: str = "rebootstrap",
         metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
         metadata_cluster_check_enable: bool = True,
+        enable_metrics_push: bool = False,
         **unknown: Never,
     ) -> None:
         _arguments.refuse_unknown(
@@ -274,6 +281,12 @@ class AIOKafkaAdminClient:
             allow_auto_create_topics=False,
         )
         self._request_timeout = request_timeout
+        self._push = MetricsPush(
+            self._cluster,
+            ApplicationMetrics(),
+            self._loop,
+            enabled=_arguments.flag("enable_metrics_push", enable_metrics_push),
+        )
         self._dispatcher = Dispatcher(self._cluster, self._loop, request_timeout, call_timeout)
         self._closed = False
 
@@ -301,6 +314,7 @@ class AIOKafkaAdminClient:
         self._loop = client._loop
         self._cluster = client._cluster
         self._owner = repr(client)
+        self._push = MetricsPush(client._cluster, ApplicationMetrics(), client._loop, enabled=False)
         self._name = f"of {self._owner}"
         self._bootstrap_timeout = None
         self._request_timeout = client._request_timeout
@@ -341,6 +355,15 @@ class AIOKafkaAdminClient:
         self._entered_in_vain = False
         wait = self._bootstrap_timeout
         await self._cluster.start(None if wait is None else self._loop.time() + wait)
+        cluster, loop = self._cluster, self._loop
+        self._push.start(
+            ClientMetrics(
+                "admin",
+                lambda: cluster.connection_metrics(loop.time()),
+                lambda: cluster.node_metrics(loop.time()),
+                dict,
+            )
+        )
 
     async def close(self) -> None:
         """Close every connection. Idempotent. Calls under way raise IllegalStateError.
@@ -354,7 +377,9 @@ class AIOKafkaAdminClient:
             return
         self._check_home()
         self._closed = True
-        await self._cluster.close(self._loop.time() + self._request_timeout)
+        deadline = self._loop.time() + self._request_timeout
+        await self._push.close(deadline)
+        await self._cluster.close(deadline)
 
     async def __aenter__(self) -> Self:
         try:
@@ -379,6 +404,7 @@ class AIOKafkaAdminClient:
         if self._entered_in_vain:
             return
         if not self._loop.is_closed():
+            self._push.abort()
             self._cluster.abort()
         _warn(f"Unclosed AIOKafkaAdminClient {self!r}", ResourceWarning, source=self)
 

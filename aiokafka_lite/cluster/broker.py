@@ -51,6 +51,7 @@ class Purpose(enum.Enum):
     FETCH = "fetch"  # long polls
     GROUP = "group"  # heartbeats and joins, which a broker may hold for a whole rebalance
     SHARE = "share"  # a share session, which ends with its connection
+    TELEMETRY = "telemetry"  # a broker's plugin for metrics may hang
     COMMIT = "commit"  # must not queue behind a join: OffsetCommit, OffsetFetch, LeaveGroup
 
 

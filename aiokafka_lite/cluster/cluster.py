@@ -464,6 +464,13 @@ class Cluster:
             raise NoBrokersAvailable(f"No broker is available; bootstrap servers: {self._brokers}")
         return broker
 
+    def lacks_api(self, api_key: int) -> bool:
+        """True if there are open connections, and no broker on the other side offers an API."""
+        versions = [
+            each.versions for broker in self._brokers for each in broker.connections.values()
+        ]
+        return bool(versions) and not any(each.supports(api_key) for each in versions)
+
     def check_open(self) -> None:
         """Raise IllegalStateError if the cluster is closed or not started, or in a forked child."""
         if self._forked is not None:

@@ -6,8 +6,9 @@ Non-obvious:
 - A broker that has nothing to answer is not silent. So an idle client notices a frozen broker only
   with its next request, which is a metadata refresh at the latest. A broken connection causes such
   a refresh at once.
-- A coordinator may hold a join for as long as a rebalance takes, so requests on connections for
-  `Purpose.GROUP` do not make the cluster silent.
+- A coordinator may hold a join for as long as a rebalance takes, and a plugin may hold metrics, so
+  requests on connections for `Purpose.GROUP` and `Purpose.TELEMETRY` do not make the cluster
+  silent.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ __all__ = ["LATELY", "Reach", "StateClock", "reach"]
 LATELY: Final = 10.0
 """Seconds that all brokers may leave requests unanswered before the client is not ready. Longer
 than the 5 seconds after which a metadata refresh tries the next broker."""
+
+
+_MAY_WAIT: Final = frozenset({Purpose.GROUP, Purpose.TELEMETRY})
 
 
 class Reach(NamedTuple):
@@ -89,7 +93,7 @@ def reach(
         connected += bool(connections)
         for purpose, connection in connections.items():
             answered_at = max(answered_at, connection.answered_at)
-            if connection.in_flight and purpose is not Purpose.GROUP:
+            if connection.in_flight and purpose not in _MAY_WAIT:
                 at = connection.asked_at
                 asked_at = at if asked_at is None else min(asked_at, at)
     silent_for = 0.0 if asked_at is None else max(now - max(answered_at, asked_at), 0.0)

@@ -72,6 +72,9 @@ from aiokafka_lite.errors import (
     KafkaConfigurationError,
 )
 from aiokafka_lite.group.assignment_lease import ConsumerGroupMetadata
+from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
+from aiokafka_lite.metrics_push.metrics_push import MetricsPush
+from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.reading.consumer_lifecycle import ConsumerLifecycle
 from aiokafka_lite.structs import (
@@ -88,7 +91,7 @@ if TYPE_CHECKING:  # imported when they are used: most consumers use none of the
 _T = TypeVar("_T")
 
 
-class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
+class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generic[K, V]):
     """Reads records from a Kafka cluster. Names, defaults and behavior follow aiokafka 0.14.
 
         async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
@@ -199,6 +202,9 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
         bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
             broker, for a service that may start before Kafka does. By default each address is
             tried once, and a failure is raised at once. Not in aiokafka.
+        enable_metrics_push: Push metrics to the brokers, if they have a subscription that matches
+            this client (KIP-714). Costs nothing with brokers that do not collect metrics. Not in
+            aiokafka.
         group_protocol: "classic", or "consumer" for the protocol of Kafka 4, where the broker
             assigns partitions. Not in aiokafka (KIP-848).
         group_remote_assignor: With "consumer": the name of the broker-side assignor; the group's
@@ -281,6 +287,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
         metadata_recovery_strategy: str = "rebootstrap",
         metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
         metadata_cluster_check_enable: bool = True,
+        enable_metrics_push: bool = True,
         **unknown: Never,
     ) -> None:
         self._closed = True  # nothing to warn about until construction is complete
@@ -379,6 +386,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
             else milliseconds("bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64)
         )
         addresses = parse_bootstrap(bootstrap_servers)
+        pushes, application = flag("enable_metrics_push", enable_metrics_push), ApplicationMetrics()
 
         def make_core() -> ConsumerCore:
             cluster = Cluster(
@@ -390,7 +398,12 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
                 allow_auto_create_topics=auto_create,
             )
             return ConsumerCore(
-                cluster, consumer_options, group_options, metadata_max_age=max_age, loop=loop
+                cluster,
+                consumer_options,
+                group_options,
+                MetricsPush(cluster, application, loop, enabled=pushes),
+                metadata_max_age=max_age,
+                loop=loop,
             )
 
         core = make_core()
@@ -1129,6 +1142,10 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], Generic[K, V]):
             found = (core.positions.get(as_partition(tp)) for tp in partitions)
             states = [state for state in found if state is not None]
         return core.partition_metrics(states)
+
+    def _metrics_push(self) -> MetricsPush:
+        self._check_home()
+        return self._core.push
 
     def _identity(self) -> tuple[asyncio.AbstractEventLoop, str, str | None]:
         """The event loop, the client id and the group, for the packages that observe clients."""

@@ -54,6 +54,8 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
 )
 from aiokafka_lite.group.assignment_lease import LeaseBook
+from aiokafka_lite.metrics_push.metric_points import ClientMetrics, PartitionMetrics
+from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.reading.consumer_lifecycle import GIVE_UP_WITHIN
 from aiokafka_lite.reading.heavy_batches import read_in_thread
 from aiokafka_lite.record.record_set import RecordSet
@@ -91,6 +93,7 @@ class ConsumerCore:
         cluster: Not started; the core owns it from now on.
         options: The consumer's options.
         group: The membership's options, or None without a group.
+        push: Of this consumer's metrics; not started.
         metadata_max_age: Seconds, for the fetcher.
         loop: The event loop of the consumer.
     """
@@ -100,6 +103,7 @@ class ConsumerCore:
         cluster: Cluster,
         options: ConsumerOptions,
         group: GroupOptions | None,
+        push: MetricsPush,
         *,
         metadata_max_age: float,
         loop: asyncio.AbstractEventLoop,
@@ -107,6 +111,7 @@ class ConsumerCore:
         self.loop = loop
         self.cluster = cluster
         self.options = options
+        self.push = push
         self.subscription = Subscription(
             exclude_internal=options.exclude_internal_topics,
             grouped=group is not None,
@@ -267,6 +272,7 @@ class ConsumerCore:
             log.warning(
                 "%s: started before all positions were known: %s", self.options.log_name, error
             )
+        self.push.start(self._pushed_metrics())
 
     async def stop(self) -> None:
         """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
@@ -275,12 +281,14 @@ class ConsumerCore:
         deadline = self.loop.time() + STOP_WITHIN
         self.stopping = True
         self.reader.stop()
+        self.push.stop_soon()  # with the metrics of a member that has not left
         try:
             async with self._stop_lock:
                 if self.group is not None and not self.closed:
                     await self.group.close(deadline - CLOSING_TAKES)
                 if not self.closed:
                     await self.fetcher.end_sessions(deadline - CLOSING_TAKES)
+                    await self.push.close(deadline - CLOSING_TAKES)
         finally:
             self.abort()
         await self.finish(deadline)
@@ -321,6 +329,7 @@ class ConsumerCore:
         if self.closed:
             return
         self.closed = self.stopping = True
+        self.push.abort()
         self.assignment.active = False
         self.reader.stop()
         self.buffer.clear(self.positions)
@@ -475,6 +484,30 @@ class ConsumerCore:
     ) -> dict[TopicPartition, dict[str, float | None]]:
         """Return lag and lead of these partitions."""
         return partition_metrics(self._ends_of(states))
+
+    def _pushed_metrics(self) -> ClientMetrics:
+        return ClientMetrics(
+            "consumer",
+            self.metrics,
+            lambda: self.cluster.node_metrics(self.loop.time()),
+            self._resource,
+            PartitionMetrics(
+                lambda: list(self.positions.partitions()),
+                lambda part: self.partition_metrics(
+                    [self.positions.state(tp) for tp in part if tp in self.positions]
+                ),
+            ),
+        )
+
+    def _resource(self) -> dict[str, str]:
+        """Return the attributes of this consumer for pushed metrics (KIP-714)."""
+        found = {"client_rack": self.options.client_rack}
+        if self.group is not None:
+            member = self.group.driver.membership.group_metadata()
+            found["group_id"] = member.group_id
+            found["group_instance_id"] = member.instance_id or ""
+            found["group_member_id"] = member.member_id
+        return {name: value for name, value in found.items() if value}
 
     def _ends_of(self, states: Iterable[PartitionState]) -> list[Ends]:
         now = time()

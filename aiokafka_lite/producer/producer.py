@@ -49,6 +49,10 @@ from aiokafka_lite.errors import (
     ProducerClosed,
 )
 from aiokafka_lite.group.group_metadata import GroupMetadata
+from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
+from aiokafka_lite.metrics_push.metric_points import ClientMetrics
+from aiokafka_lite.metrics_push.metrics_push import MetricsPush
+from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.partitioner import DefaultPartitioner
 from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
@@ -80,7 +84,7 @@ _YIELD_EVERY: Final = 1000
 _numbers = itertools.count(1)
 
 
-class AIOKafkaProducer(SendCalls[K, V]):
+class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
     """Publishes records to Kafka.
 
     `await send(...)` returns as soon as the record is in its batch, with an ack: an awaitable of
@@ -194,6 +198,8 @@ class AIOKafkaProducer(SendCalls[K, V]):
             id and aborts their open transaction. Implies idempotence; an explicit False is an
             error.
         transaction_timeout_ms: The cluster aborts a transaction that stays open longer than this.
+        enable_metrics_push: Push metrics to the brokers, if they have a subscription that matches
+            this client (KIP-714). Costs nothing with brokers that do not collect metrics.
         loop: Deprecated by aiokafka: the event loop, if the producer is created outside of it.
         api_version: Deprecated by aiokafka; has no effect.
 
@@ -270,6 +276,7 @@ class AIOKafkaProducer(SendCalls[K, V]):
         metadata_recovery_strategy: str = "rebootstrap",
         metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
         metadata_cluster_check_enable: bool = True,
+        enable_metrics_push: bool = True,
         **unknown: Never,
     ) -> None:
         _arguments.refuse_unknown(
@@ -367,6 +374,12 @@ class AIOKafkaProducer(SendCalls[K, V]):
             else milliseconds("stop_timeout_ms", stop_timeout_ms, most=INT64)
         )
         self._chain = interceptors
+        self._push = MetricsPush(
+            self._cluster,
+            ApplicationMetrics(),
+            self._loop,
+            enabled=_arguments.flag("enable_metrics_push", enable_metrics_push),
+        )
         self._health_clock = StateClock()
         self._make_sender()
         self._starting = False  # or started
@@ -408,6 +421,7 @@ class AIOKafkaProducer(SendCalls[K, V]):
                 self._accumulator.refusal = None
             else:
                 await self._transactions.start(self._deadline())
+            self._push.start(self._pushed_metrics())
         except BaseException:
             if not self._closed:
                 self._starting = False
@@ -458,10 +472,12 @@ class AIOKafkaProducer(SendCalls[K, V]):
             # An open transaction will be aborted, so its records are not worth waiting for.
             await self._hand_over.close(deadline if self._transactions is None else now)
             await self._sender.close(deadline)
+            await self._push.close(deadline)
         except BaseException:
             self._sender.abort()
             raise
         finally:
+            self._push.abort()
             self._hand_over.end(ProducerClosed("the producer was stopped"))
             self._cluster.abort()
             try:
@@ -499,6 +515,7 @@ class AIOKafkaProducer(SendCalls[K, V]):
             return
         self._hand_over.end(ProducerClosed("the producer was dropped without stop()"))
         if not self._loop.is_closed():
+            self._push.abort()
             self._sender.abort()
             self._cluster.abort()
         _warn(f"Unclosed AIOKafkaProducer {self!r}", ResourceWarning, source=self)
@@ -756,6 +773,21 @@ class AIOKafkaProducer(SendCalls[K, V]):
         if not self._closed:
             self._check_home()
         return self._cluster.node_metrics(self._loop.time())
+
+    def _metrics_push(self) -> MetricsPush:
+        self._check_home()
+        return self._push
+
+    def _pushed_metrics(self) -> ClientMetrics:
+        cluster, loop, sender = self._cluster, self._loop, self._sender
+        name = self._options.transactional_id
+        resource = {} if name is None else {"transactional_id": name}
+        return ClientMetrics(
+            "producer",
+            sender.metric_values,
+            lambda: cluster.node_metrics(loop.time()),
+            lambda: resource,
+        )
 
     def _add_interceptor(self, interceptor: ProducerInterceptor) -> None:
         """Add an interceptor behind the others.

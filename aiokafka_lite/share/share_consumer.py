@@ -31,6 +31,9 @@ from aiokafka_lite.client import AIOKafkaClient
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError
+from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
+from aiokafka_lite.metrics_push.metrics_push import MetricsPush
+from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.reading.consumer_lifecycle import ConsumerLifecycle
 from aiokafka_lite.share.acknowledge_type import AcknowledgeType
@@ -48,7 +51,7 @@ __all__ = ["AIOKafkaShareConsumer"]
 Record = ShareRecord[Any, Any]
 
 
-class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
+class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Generic[K, V]):
     """Reads records as a member of a share group, which uses topics as queues (KIP-932).
 
         async with AIOKafkaShareConsumer("jobs", group_id="workers") as consumer:
@@ -142,6 +145,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
             system's default.
         bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
             broker. By default each address is tried once, and a failure is raised at once.
+        enable_metrics_push: Push metrics to the brokers, if they have a subscription that matches
+            this client (KIP-714). Costs nothing with brokers that do not collect metrics.
 
     Raises:
         TypeError: An argument is unknown (the message suggests the nearest name) or has the wrong
@@ -206,6 +211,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
         metadata_recovery_strategy: str = "rebootstrap",
         metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
         metadata_cluster_check_enable: bool = True,
+        enable_metrics_push: bool = True,
         **unknown: Never,
     ) -> None:
         self._closed = True  # nothing to warn about until construction is complete
@@ -281,6 +287,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
         )
         addresses = parse_bootstrap(bootstrap_servers)
         subscribed = topic_names(topics)
+        pushes, application = flag("enable_metrics_push", enable_metrics_push), ApplicationMetrics()
 
         def make_core(topics: frozenset[str]) -> ShareCore:
             cluster = Cluster(
@@ -291,7 +298,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
                 retry_backoff_max=retry_backoff_max_ms / 1000,
                 allow_auto_create_topics=auto_create,
             )
-            core = ShareCore(cluster, options, loop)
+            push = MetricsPush(cluster, application, loop, enabled=pushes)
+            core = ShareCore(cluster, options, push, loop)
             core.topics = topics
             return core
 
@@ -642,16 +650,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
     def metrics(self) -> dict[str, float | None]:
         """Return the metrics under Kafka's names; rates and averages cover the last 30 to 60
         seconds. A value that was not measured yet is None. Safe to call at any time."""
-        core = self._core
-        now = core.loop.time()
-        values = core.metrics.snapshot(
-            now,
-            partitions=len(core.assignment),
-            buffered=len(core.buffer),
-            group=core.group.driver.membership.counters,
-        )
-        values.update(core.cluster.connection_metrics(now))
-        return values
+        return self._core.metric_values()
 
     def node_metrics(self) -> dict[int, dict[str, float | None]]:
         """Return the metrics of each broker by its node id, under the names of Kafka's node
@@ -666,6 +665,10 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], Generic[K, V]):
         if not core.closed:
             core.check_home()
         return core.cluster.node_metrics(core.loop.time())
+
+    def _metrics_push(self) -> MetricsPush:
+        self._core.check_home()
+        return self._core.push
 
     def _identity(self) -> tuple[asyncio.AbstractEventLoop, str, str | None]:
         """The event loop, the client id and the group, for the packages that observe clients."""

@@ -31,6 +31,8 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaError,
 )
+from aiokafka_lite.metrics_push.metric_points import ClientMetrics
+from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.reading.consumer_lifecycle import GIVE_UP_WITHIN
 from aiokafka_lite.share.acknowledgement import Failures
 from aiokafka_lite.share.acquired_records import Item
@@ -78,16 +80,22 @@ class ShareCore:
     Args:
         cluster: Not started; the core owns it from now on.
         options: The consumer's options.
+        push: Of this consumer's metrics; not started.
         loop: The event loop of the consumer.
     """
 
     def __init__(
-        self, cluster: Cluster, options: ShareOptions, loop: asyncio.AbstractEventLoop
+        self,
+        cluster: Cluster,
+        options: ShareOptions,
+        push: MetricsPush,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.lock_watchers: list[Callable[[], None]] = []  # called after locks were lost
         self.loop = loop
         self.cluster = cluster
         self.options = options
+        self.push = push
         self.topics: frozenset[str] = frozenset()
         self.starting = False
         self.started = False
@@ -173,18 +181,21 @@ class ShareCore:
                 self.options.log_name,
             )
             self._check_running()  # `stop` may have been called meanwhile
+        self.push.start(self._pushed_metrics())
 
     async def stop(self) -> None:
         """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
         deadline = self.loop.time() + STOP_WITHIN
         self.stopping = True
         self.buffer.wake()
+        self.push.stop_soon()  # with the metrics of a member that has not left
         try:
             async with self._stop_lock:
                 if not self.closed:
                     await self._leaders.close(deadline - CLOSING_TAKES - LEAVING_TAKES)
                 if not self.closed:
                     await self.group.close(deadline - CLOSING_TAKES)
+                    await self.push.close(deadline - CLOSING_TAKES)
         finally:
             self.abort()
         await self.finish(deadline)
@@ -206,6 +217,7 @@ class ShareCore:
         if self.closed:
             return
         self.closed = self.stopping = True
+        self.push.abort()
         self._leaders.abort()
         self._tasks.cancel()
         self.group.abort()
@@ -224,6 +236,38 @@ class ShareCore:
     def ended(self) -> Exception:
         """Return the error of calls once the consumer is stopping or closed."""
         return ConsumerStoppedError() if self.refusal is None else copy.copy(self.refusal)
+
+    # --- metrics
+
+    def metric_values(self) -> dict[str, float | None]:
+        """Return the metrics under Kafka's names."""
+        now = self.loop.time()
+        values = self.metrics.snapshot(
+            now,
+            partitions=len(self.assignment),
+            buffered=len(self.buffer),
+            group=self.group.driver.membership.counters,
+        )
+        values.update(self.cluster.connection_metrics(now))
+        return values
+
+    def _pushed_metrics(self) -> ClientMetrics:
+        return ClientMetrics(
+            "share consumer",
+            self.metric_values,
+            lambda: self.cluster.node_metrics(self.loop.time()),
+            self._resource,
+        )
+
+    def _resource(self) -> dict[str, str]:
+        """Return the attributes of this consumer for pushed metrics (KIP-714)."""
+        member = self.group.driver.membership.group_metadata()
+        found = {
+            "client_rack": self.options.membership.client_rack or "",
+            "group_id": member.group_id,
+            "group_member_id": member.member_id,
+        }
+        return {name: value for name, value in found.items() if value}
 
     # --- subscription
 

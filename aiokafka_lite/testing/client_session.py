@@ -18,9 +18,18 @@ class Session:
         client_host: The client's address, as in group descriptions ("/127.0.0.1").
         principal: The client's principal ("User:alice"); `ANONYMOUS` before authentication.
         authentication: The SASL state; None on a listener without SASL.
+        software: Name and version of the client's software, as ApiVersions reported them.
+        port: The client's port; -1 if unknown.
     """
 
-    __slots__ = ("authentication", "client_host", "connection_id", "principal")
+    __slots__ = (
+        "authentication",
+        "client_host",
+        "connection_id",
+        "port",
+        "principal",
+        "software",
+    )
 
     def __init__(
         self,
@@ -32,6 +41,8 @@ class Session:
         self.client_host = client_host
         self.principal = ANONYMOUS
         self.authentication = authentication
+        self.software = ("unknown", "unknown")
+        self.port = -1
 
     @property
     def address(self) -> str:

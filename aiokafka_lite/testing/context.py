@@ -162,6 +162,18 @@ class RequestContext:
         """Return True if a fault may inject errors into parts of the response."""
         return self._injected_error is not _no_error
 
+    def identity(self) -> dict[str, str]:
+        """Return what a subscription to client metrics can match, but for the instance id."""
+        session = self.session
+        name, version = session.software
+        return {
+            "client_id": self.client_id or "",
+            "client_software_name": name,
+            "client_software_version": version,
+            "client_source_address": session.address,
+            "client_source_port": str(session.port),
+        }
+
     def topic(self, name: str | None, topic_id: UUID = ZERO_UUID) -> Topic:
         """Return the topic with an id, or without an id the one with a name."""
         return self.state.topic(name, topic_id)

@@ -87,6 +87,9 @@ class FakeCluster(Levers, Views, Faults):
         fsync: With `data_dir`, sync to disk before acknowledging anything.
         features: Finalized feature levels that differ from those of a new cluster:
             `{"group.version": 0}`.
+        collect_metrics: Ask clients for the metrics of the subscriptions (KIP-714) that the test
+            creates by `alter_configs`, as a real broker with a plugin does. `pushed_metrics`
+            returns them.
         broker_configs: Static broker configurations by Kafka's names:
             `{"transaction.max.timeout.ms": 60_000}`.
 
@@ -122,6 +125,7 @@ class FakeCluster(Levers, Views, Faults):
         fsync: bool = False,
         features: Mapping[str, int] | None = None,
         broker_configs: Mapping[str, object] | None = None,
+        collect_metrics: bool = False,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: must be at least 1")
@@ -172,6 +176,7 @@ class FakeCluster(Levers, Views, Faults):
         self._control = Control()
         self._first_topics = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         self._version = version
+        self._collect_metrics = collect_metrics
         self._api_versions = api_versions or {}
         self._ssl_context = ssl_context
         self._connection_ids = itertools.count()
@@ -192,7 +197,7 @@ class FakeCluster(Levers, Views, Faults):
             BrokerResponseError: Kafka rejects one of the initial topics.
             OSError: A requested port is in use.
         """
-        from aiokafka_lite.testing.apis import SERVED
+        from aiokafka_lite.testing.apis import SERVED, WITH_A_PLUGIN
         from aiokafka_lite.testing.release_profile import offered
         from aiokafka_lite.testing.server.broker_server import BrokerServer
         from aiokafka_lite.testing.server.request_exchange import Dispatcher
@@ -201,7 +206,8 @@ class FakeCluster(Levers, Views, Faults):
             raise RuntimeError("a cluster can be started only once")
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
         self.state.clock.begin()
-        offers = offered(SERVED, self._version, self._api_versions)
+        served = {**SERVED, **WITH_A_PLUGIN} if self._collect_metrics else SERVED
+        offers = offered(served, self._version, self._api_versions)
         for node in self.state.nodes.values():
             dispatcher = Dispatcher(self.state, node.node_id, offers, self._control)
             self._servers[node.node_id] = BrokerServer(

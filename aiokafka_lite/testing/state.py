@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from aiokafka_lite.testing.security.authentication import Sasl
     from aiokafka_lite.testing.security.users import Users
     from aiokafka_lite.testing.share.share_coordination import ShareCoordination
+    from aiokafka_lite.testing.telemetry.telemetry_instances import TelemetryInstances
     from aiokafka_lite.testing.transactions.transaction_coordinator import Transactions
 
 __all__ = ["ClusterState"]
@@ -204,6 +205,13 @@ class ClusterState:
             self._all_partitions,
             self._end_offsets,
         )
+
+    @cached_property
+    def telemetry(self) -> "TelemetryInstances":
+        """The clients that push metrics; imported and created on first use."""
+        from aiokafka_lite.testing.telemetry.telemetry_instances import TelemetryInstances
+
+        return TelemetryInstances(self.configs, self.clock, self.new_uuid)
 
     # Topics
 

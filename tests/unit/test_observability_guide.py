@@ -8,7 +8,7 @@ GUIDE = Guide("observability.md")
 
 
 def test_there_are_no_other_blocks() -> None:
-    GUIDE.check_blocks("yaml")
+    GUIDE.check_blocks("yaml", "bash")
 
 
 @pytest.mark.timeout(120)

@@ -96,15 +96,22 @@ class JavaProcess:
         arguments: The main class and its arguments.
         options: All JVM options.
         log: The file for its output.
+        plugins: Folders of class files, behind the release's jars on the class path.
     """
 
     def __init__(
-        self, release: Release, arguments: Sequence[str], options: Sequence[str], log: Path
+        self,
+        release: Release,
+        arguments: Sequence[str],
+        options: Sequence[str],
+        log: Path,
+        plugins: Sequence[Path] = (),
     ) -> None:
         self._release = release
         self._arguments = list(arguments)
         self._options = list(options)
         self.log = log
+        self._plugins = plugins
         self._child: Child | None = None
 
     @property
@@ -129,7 +136,10 @@ class JavaProcess:
         """
         if self.running:
             raise BrokerFailed(f"{self._arguments[0]} is already running (pid {self.pid})")
-        class_path = jars.class_path(self._release.version)
+        # The class archive was made with the jars, so they come first.
+        class_path = os.pathsep.join(
+            [jars.class_path(self._release.version), *map(str, self._plugins)]
+        )
         command = [jars.java(), *self._options, "-cp", class_path, *self._arguments]
         self._child = Child(command, self.log)
 
@@ -210,11 +220,19 @@ class Broker(JavaProcess):
         release: The Kafka release.
         node: Its ports and folder; the server.properties must already exist.
         options: JVM options.
+        plugins: As for `JavaProcess`.
     """
 
-    def __init__(self, release: Release, node: Node, options: Sequence[str]) -> None:
+    def __init__(
+        self,
+        release: Release,
+        node: Node,
+        options: Sequence[str],
+        plugins: Sequence[Path] = (),
+    ) -> None:
         options = [*options, config.logging_option(release, node.folder)]
-        super().__init__(release, ["kafka.Kafka", str(node.properties)], options, node.log)
+        arguments = ["kafka.Kafka", str(node.properties)]
+        super().__init__(release, arguments, options, node.log, plugins)
         self.node = node
         self._release = release
 

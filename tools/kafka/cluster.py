@@ -49,6 +49,7 @@ class KafkaCluster:
         advertised_ports: Port advertised for each node's plain listener, such as a proxy's (KRaft
             releases only); None: the actual port. Brokers still connect to each other directly.
         quick: Optimize for startup time, not speed: for tests, not for measurements.
+        plugins: Folders of class files that the brokers load, such as metrics reporters.
         jvm_options: Added to the harness's options for brokers, which then do not use the class
             archive.
 
@@ -69,6 +70,7 @@ class KafkaCluster:
         heap: str = "400m",
         advertised_ports: Sequence[int] | None = None,
         quick: bool = True,
+        plugins: Sequence[Path] = (),
         jvm_options: Sequence[str] = (),
     ) -> None:
         if nodes < 1:
@@ -88,6 +90,7 @@ class KafkaCluster:
         self.security = security
         self._heap = heap
         self._quick = quick
+        self._plugins = list(plugins)
         self._jvm_options = list(jvm_options)
         self._folder: Path | None = None
         self._brokers: dict[int, Broker] = {}
@@ -313,7 +316,9 @@ class KafkaCluster:
         archived = not self._jvm_options
         options = jvm.options(self.version, quick=self._quick, archived=archived)
         options += [f"-Xmx{self._heap}", *self._jvm_options]
-        self._brokers = {node.node_id: Broker(self._release, node, options) for node in nodes}
+        self._brokers = {
+            node.node_id: Broker(self._release, node, options, self._plugins) for node in nodes
+        }
 
     def _format(self, nodes: list[Node]) -> None:
         """Format the KRaft storage of every node, all at once."""

@@ -179,7 +179,7 @@ def run(
     class_path = jars.class_path(version)
     if "." not in program:
         # What the archive of classes was made with has to come first.
-        class_path = f"{class_path}{os.pathsep}{_compiled(program, version)}"
+        class_path = f"{class_path}{os.pathsep}{compiled(program, version)}"
     options = [*jvm.options(version), "-Xmx512m", f"-Dlog4j.configuration=file:{_quiet_log4j()}"]
     options.append("-Dorg.apache.logging.log4j.level=OFF")  # Kafka 4's would log to the output
     command = [jars.java(), *options, "-cp", class_path, program, *arguments]
@@ -222,7 +222,7 @@ def _digests(lines: list[str]) -> dict[int, Digest]:
     return {int(number): Digest(int(count), sha256) for number, count, sha256 in parts}
 
 
-def _compiled(program: str, version: str) -> Path:
+def compiled(program: str, version: str = NEWEST) -> Path:
     """The folder with the class files of one source, compiled once against `version`.
 
     Raises:

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing.context import Answer, ApiRanges, RequestContext
 
-__all__ = ["NOT_ENABLED", "SERVED", "Handle", "handle_of"]
+__all__ = ["NOT_ENABLED", "SERVED", "WITH_A_PLUGIN", "Handle", "handle_of"]
 
 NOT_ENABLED: Final[ApiRanges] = {
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: (0, 0),
@@ -102,6 +102,12 @@ SERVED: Final[ApiRanges] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
 }
 """The served versions of each API; a cluster that emulates a release offers the common versions."""
+
+WITH_A_PLUGIN: Final[ApiRanges] = {
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (0, 0),
+    ApiKey.PUSH_TELEMETRY: (0, 0),
+}
+"""Served in addition if `FakeCluster(collect_metrics=True)`."""
 
 Handle: TypeAlias = Callable[[Any, RequestContext], Answer]  # Any: each takes its own request class
 

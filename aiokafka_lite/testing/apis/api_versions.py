@@ -24,6 +24,7 @@ from aiokafka_lite.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing.client_session import Session
 from aiokafka_lite.testing.context import ApiRanges, RequestContext
 from aiokafka_lite.testing.release_profile import announced
 
@@ -34,7 +35,7 @@ _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?"
 def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
     try:
         context.check()
-        _check_software(request, context.version)
+        _check_software(request, context.version, context.session)
         _check_destination(request, context)
     except UnsupportedVersionError:  # injected by a fault
         return unsupported_version(context.offered, ApiKey.API_VERSIONS)
@@ -71,12 +72,13 @@ def _entries(ranges: ApiRanges) -> list[ApiVersion]:
     ]
 
 
-def _check_software(request: ApiVersionsRequest, version: int) -> None:
+def _check_software(request: ApiVersionsRequest, version: int, session: Session) -> None:
     if version < 3:
         return
     for value in (request.client_software_name, request.client_software_version):
         if not _SOFTWARE_NAME.fullmatch(value):
             raise InvalidRequestError(f"{value!r} is not a valid client software name or version")
+    session.software = request.client_software_name, request.client_software_version
 
 
 def _check_destination(request: ApiVersionsRequest, context: RequestContext) -> None:

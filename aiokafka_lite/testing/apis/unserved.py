@@ -12,6 +12,9 @@ from aiokafka_lite.testing.apis import NOT_ENABLED
 
 __all__ = ["NOT_OFFERED", "REFUSED"]
 
+_PLUGIN: Final = (
+    "only with `collect_metrics`: a real broker does not offer it without a plugin either"
+)
 _SHARE: Final = "only brokers send it; the embedded broker keeps share states in memory"
 _STREAMS: Final = "streams groups are not enabled (`streams.version` 0)"
 _TOKENS: Final = "no secret key for delegation tokens is configured, which is the default"
@@ -37,10 +40,8 @@ of share groups, which a real broker serves to other brokers."""
 NOT_OFFERED: Final[Mapping[ApiKey, str]] = MappingProxyType(
     {
         ApiKey.CONTROLLED_SHUTDOWN: "only brokers of releases with ZooKeeper send it",
-        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: (
-            "a broker without a metrics reporter does not offer it either"
-        ),
-        ApiKey.PUSH_TELEMETRY: "a broker without a metrics reporter does not offer it either",
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _PLUGIN,
+        ApiKey.PUSH_TELEMETRY: _PLUGIN,
         ApiKey.UNREGISTER_CONTROLLER: "every broker is a controller; there are no others",
     }
 )

@@ -78,11 +78,11 @@ class Faults(Face):
             ValueError: The fault could never apply: an unknown broker or API, zero `times`, a
                 negative delay, an error that no broker returns, `partitions` without `error`.
         """
-        from aiokafka_lite.testing.apis import SERVED
+        from aiokafka_lite.testing.apis import SERVED, WITH_A_PLUGIN
 
         if node is not None:
             self._node(node)
-        if api_key is not None and api_key not in SERVED:
+        if api_key is not None and api_key not in {**SERVED, **WITH_A_PLUGIN}:
             raise ValueError(f"api_key={api_key!r}: the brokers do not serve this API")
         code = error if isinstance(error, int) else getattr(error, "errno", None)
         if code is None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aiokafka_lite.testing.face.group_view import GroupView
     from aiokafka_lite.testing.face.share_group_view import ShareGroupView
     from aiokafka_lite.testing.groups.base_group import Group
+    from aiokafka_lite.testing.telemetry.telemetry_instances import PushedMetrics
 
 __all__ = ["Views"]
 
@@ -25,6 +26,15 @@ LARGEST_BATCH: Final = 2**31 - 1  # bytes; the append checks the topic's own lim
 
 class Views(Face):
     """Direct access to the records and committed offsets in the cluster."""
+
+    def pushed_metrics(self, client_id: str | None = None) -> "list[PushedMetrics]":
+        """Return the metrics that clients pushed (KIP-714), in order; see `collect_metrics`.
+
+        Args:
+            client_id: Only those of the clients with this id.
+        """
+        pushes = self.state.telemetry.pushes
+        return [each for each in pushes if client_id in (None, each.client_id)]
 
     def produce(
         self,

@@ -99,7 +99,9 @@ class BrokerConnection(Guest):
         self._transport = cast(asyncio.Transport, transport)
         if self._closed:
             self._transport.abort()
-        self._session.client_host = f"/{transport.get_extra_info('peername')[0]}"
+        host, port = transport.get_extra_info("peername")[:2]
+        self._session.client_host = f"/{host}"
+        self._session.port = port
         certificate = transport.get_extra_info("peercert")
         if certificate:
             from aiokafka_lite.testing.security.certificates import principal_of

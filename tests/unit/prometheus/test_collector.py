@@ -18,8 +18,8 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, AIOKafkaShareConsumer
+from aiokafka_lite.metrics_push.metric_groups import series_name
 from aiokafka_lite.prometheus import KafkaCollector
-from aiokafka_lite.prometheus.metric_groups import series_name
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.guides import Guide
 

@@ -1,0 +1,1 @@
+"""Metrics that clients push to the brokers (KIP-714)."""
