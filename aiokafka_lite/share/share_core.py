@@ -121,6 +121,7 @@ class ShareCore:
         self._failure: BaseException | None = None  # raised by the next read
         self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
         self._wish = 0  # records that a read which did not wait could take
+        self._wished_at = 0.0  # loop time of that read; a later fetch fulfils its wish
         self._delivered: list[Record] = []  # to be accepted by the next read (implicit mode)
         self._losses = LossLog(options.log_name)
         self._stop_lock = asyncio.Lock()  # a second `stop` waits for the first
@@ -338,7 +339,7 @@ class ShareCore:
             self.group.retry()
             raise failure
         if deadline is not None and deadline <= self.loop.time():
-            self._wish = limit
+            self._wish, self._wished_at = limit, self.loop.time()
             self.group.poll(waiting=False)
             self._leaders.wake()
             await asyncio.sleep(0)
@@ -428,10 +429,12 @@ class ShareCore:
         if items:
             self.buffer.add(items)
 
-    def on_fetched(self, link: Claimant, records: int, size: int, latency: float) -> None:
+    def on_fetched(self, size: int, latency: float) -> None:
         self.metrics.on_fetch(size, latency, self.loop.time())
-        if self._wish and not self._leaders.claimed:
-            self._wish = 0  # every leader was asked once
+
+    def on_fetch_ended(self, link: Claimant) -> None:
+        if link.fetched_at >= self._wished_at:
+            self._wish = 0
         self._leaders.wake()
 
     def on_lock_timeout(self, seconds: float) -> None:

@@ -11,6 +11,8 @@ One task for each leader. Non-obvious:
   releases what this member had acquired, so every lock counts as lost then.
 - A fetch is sent only while a read wants records, and only for as many as `LinkOwner.claim` grants:
   a record that is acquired and not processed loses a delivery attempt.
+- A link that claims nothing because it is the turn of another sets no timer: the end of each fetch,
+  however it ends, wakes all links.
 - Acknowledgements wait behind a long poll. So a fetch waits briefly while records are held, and not
   at all while a task awaits an acknowledgement.
 - A partition that a fetch names only for its acknowledgements would become part of the session. So

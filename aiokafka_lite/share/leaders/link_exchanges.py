@@ -151,6 +151,7 @@ class LinkExchanges:
         finally:
             link.claimed = 0
             self.in_flight = {}
+            self._owner.on_fetch_ended(link)
 
     async def _on_fetch_response(
         self, response: ShareFetchResponse, connection: Connection, parts: Parts, sent_at: float
@@ -197,7 +198,7 @@ class LinkExchanges:
             self._pace.on_success()
         elif not records:
             self._pace.pause(now)
-        self._owner.on_fetched(self._link, records, size, now - sent_at)
+        self._owner.on_fetched(size, now - sent_at)
 
     async def _acquire(
         self,

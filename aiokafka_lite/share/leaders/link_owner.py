@@ -75,8 +75,11 @@ class LinkOwner(Protocol):
     def on_items(self, items: Sequence[Item], tp: TopicPartition) -> None:
         """Records were acquired."""
 
-    def on_fetched(self, link: Claimant, records: int, size: int, latency: float) -> None:
+    def on_fetched(self, size: int, latency: float) -> None:
         """A fetch was answered."""
+
+    def on_fetch_ended(self, link: Claimant) -> None:
+        """The link gave its claim back, with or without an answer: another may claim."""
 
     def on_lock_timeout(self, seconds: float) -> None:
         """A broker reported for how long it locks records."""
