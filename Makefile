@@ -13,7 +13,7 @@ WITH_BROKERS := -n 2 --dist loadfile --no-loadscope-reorder
 TWINS := protocol record net producer consumer share
 # `make test` runs two parts at a time, the longest first.
 PARTS := test-real test-spark test-fast test-pure
-GATES  = $(BIN)/python -m tools.gates --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive
+GATES  = $(BIN)/python -m tools.gates --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive --made $(DONE)/docs
 
 # pytest rewrites the assertions of 480 files: cache them, rather than repeat it in each process.
 export PYTHONDONTWRITEBYTECODE :=
@@ -22,7 +22,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline check test test-fast test-pure test-asan test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-exactly-once spark-judge lint format bench \
+.PHONY: help venv demo pipeline check test test-fast test-pure test-asan test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-exactly-once spark-judge lint format bench docs \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -77,6 +77,11 @@ $(DONE)/spark: $(DONE)/interop
 $(DONE)/archive: $(DONE)/interop
 	@$(BIN)/python -m tools.kafka.archive && touch $@ || echo "NOT MADE: Kafka will start more slowly in each test"
 
+$(DONE)/docs: $(DONE)/interop
+	@echo "installing aiokafka_lite[docs]"
+	@$(PIP) --no-build-isolation -e '.[docs]' $(QUIET)
+	@touch $@
+
 # The same, without development tools.
 $(DONE)/pipeline: $(DONE)/demo
 	@$(BIN)/python -c "from aiokafka_lite.spark.pipeline.java import main; raise SystemExit(main())"
@@ -102,8 +107,8 @@ kafka: $(DONE)/dev ## Run a real Kafka in the foreground; FLAGS="--nodes 3 --ver
 test: $(DONE)/spark $(DONE)/archive ## Run all tests except long ones and those of old brokers, in both builds, with a real Kafka if available
 	@$(GATES) $(PARTS)
 
-check: $(DONE)/spark $(DONE)/archive ## Run make test and make lint with one summary, as CI does
-	@$(GATES) $(PARTS) lint
+check: $(DONE)/spark $(DONE)/archive $(DONE)/docs ## Run make test, lint and docs with one summary, as CI does
+	@$(GATES) $(PARTS) lint docs
 
 test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
 	$(BIN)/pytest -m "not real and not java and not brokers and not spark and not long" -q $(PARALLEL) $(FLAGS)
@@ -189,6 +194,10 @@ lint: $(DONE)/spark ## Run ruff, mypy --strict, import-linter, and check that ge
 	$(BIN)/python -m tools.broker_docs --check
 	$(BIN)/python -m tools.spark_docs --check
 	$(BIN)/python -m tools.reference_docs --check
+
+docs: $(DONE)/docs ## Build the documentation site into build/site; a broken link or docstring is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 format: $(DONE)/dev ## Format the code with ruff
 	$(BIN)/ruff check --fix

@@ -432,8 +432,8 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
             KafkaConnectionError: No bootstrap address answered (within `bootstrap_timeout_ms`, if
                 set).
             TopicAuthorizationFailedError: The consumer is not authorized to read a topic.
-            GroupAuthorizationFailedError, InvalidSessionTimeoutError, FencedInstanceIdError and
-                others: the coordinator rejected this member.
+            GroupAuthorizationFailedError: The coordinator rejected this member; so do
+                `InvalidSessionTimeoutError`, `FencedInstanceIdError` and others.
             KafkaTimeoutError: No group coordinator was available within `request_timeout_ms`.
             UnknownTopicOrPartitionError: A topic did not exist within `request_timeout_ms`.
             IllegalStateError: The consumer was already started or stopped, or belongs to another

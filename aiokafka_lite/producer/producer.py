@@ -596,9 +596,10 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             An ack for each record, in order.
 
         Raises:
-            Any error of `send`, at the first record that causes it; and ValueError if there are
-            more values than keys, or fewer. The records before it are sent: the error's
-            attribute `sent` holds their acks.
+            ValueError: There are more values than keys, or fewer.
+            KafkaError: As `send` raises it for the first record that fails; so is any other error
+                of `send`. The records before it are sent: the error's attribute `sent` holds their
+                acks.
 
         Cancellation: as for `send`; the records before are sent.
         """

@@ -91,8 +91,8 @@ class Views(Face):
             committed_only: Omit records that `read_committed` consumers do not receive: those of
                 open and aborted transactions.
 
-            Raises:
-                ValueError: The topic or partition does not exist.
+        Raises:
+            ValueError: The topic or partition does not exist.
         """
         if partition is None:
             chosen = list(self._topic(topic).partitions)
