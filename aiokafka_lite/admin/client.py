@@ -159,8 +159,9 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         sasl_mechanism, sasl_plain_username, sasl_plain_password, sasl_kerberos_service_name,
             sasl_kerberos_domain_name, sasl_kerberos_principal, sasl_kerberos_keytab,
             sasl_kerberos_cache, sasl_oauth_token_provider: As in `AIOKafkaProducer`.
-        metadata_recovery_strategy, metadata_recovery_rebootstrap_trigger_ms,
-            metadata_cluster_check_enable: As in `AIOKafkaProducer`.
+        proxy_url, client_dns_lookup, metadata_recovery_strategy,
+            metadata_recovery_rebootstrap_trigger_ms, metadata_cluster_check_enable: As in
+            `AIOKafkaProducer`.
         loop: Deprecated by aiokafka: the event loop, if the client is created outside of it.
         api_version: Deprecated by aiokafka; has no effect.
 
@@ -209,6 +210,8 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         ssl_check_hostname: bool = True,
         ssl_ciphers: str | None = None,
         ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
+        proxy_url: str | None = None,
+        client_dns_lookup: str = "use_all_dns_ips",
         metadata_recovery_strategy: str = "rebootstrap",
         metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
         metadata_cluster_check_enable: bool = True,
@@ -262,6 +265,8 @@ class AIOKafkaAdminClient(MetricsPushCalls):
                 ssl_check_hostname=ssl_check_hostname,
                 ssl_ciphers=ssl_ciphers,
                 ssl_enabled_protocols=ssl_enabled_protocols,
+                proxy_url=proxy_url,
+                client_dns_lookup=client_dns_lookup,
                 metadata_recovery_strategy=metadata_recovery_strategy,
                 metadata_recovery_rebootstrap_trigger_ms=metadata_recovery_rebootstrap_trigger_ms,
                 metadata_cluster_check_enable=metadata_cluster_check_enable,

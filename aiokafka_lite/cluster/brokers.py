@@ -72,6 +72,20 @@ class Brokers:
         random.shuffle(self._seeds)
         self._live = []
 
+    def use_seeds(self, addresses: Iterable[tuple[str, int]]) -> None:
+        """Replace the bootstrap addresses, such as by their canonical names."""
+        present = {(seed.node.host, seed.node.port): seed for seed in self._seeds}
+        wanted = list(dict.fromkeys(addresses))
+        for address, seed in present.items():
+            if address not in wanted:
+                seed.close()
+        lowest = min((seed.node_id for seed in self._seeds), default=0)
+        self._seeds = [
+            present.get(address) or self._new(Node(lowest - 1 - i, *address))
+            for i, address in enumerate(wanted)
+        ]
+        random.shuffle(self._seeds)
+
     def update(self, nodes: Collection[Node]) -> None:
         """Adopt the live nodes and their addresses from new metadata."""
         for node in nodes:
@@ -143,6 +157,11 @@ class Brokers:
             self._on_refused,
             self._cluster_id,
         )
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """The bootstrap list."""
+        return list(self._addresses)
 
     @property
     def bootstrap_servers(self) -> list[str]:

@@ -72,6 +72,7 @@ from aiokafka_lite.errors import (
     for_code,
 )
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.dial import canonical_addresses
 from aiokafka_lite.net.handshake import OtherBrokerError
 from aiokafka_lite.net.traffic import connection_metrics
 from aiokafka_lite.protocol.messages.metadata import (
@@ -130,6 +131,8 @@ class Cluster:
         self._tasks = TaskOwner("cluster", self._on_task_error)
         self._recovery = Recovery(options.rebootstrap_after)
         self._check_identity = options.check_identity
+        self._canonical_bootstrap = options.canonical_bootstrap
+        self._connect_timeout = options.connect_timeout
         self._brokers = Brokers(
             parse_bootstrap(bootstrap),
             options,
@@ -546,6 +549,9 @@ class Cluster:
         if asked is None and not self._topics.all:
             asked = self._topics.names
         errors: dict[Broker, KafkaError] = {}
+        if self._canonical_bootstrap and not self.metadata.brokers:
+            timeout = self._connect_timeout
+            self._brokers.use_seeds(await canonical_addresses(self._brokers.addresses, timeout))
         while not self.closed:
             now = asyncio.get_running_loop().time()
             self._recovery.on_attempt(now)

@@ -25,6 +25,7 @@ class KnownBrokers:
 
     def __init__(self) -> None:
         self._brokers: dict[tuple[str, int], Known] = {}
+        self._misses: dict[tuple[str, int], int] = {}
         self._suspected: tuple[str, int, str] | None = None  # address and release
         self.modern = False
         """True if a broker is too new for its cluster to have brokers before 0.10."""
@@ -41,6 +42,7 @@ class KnownBrokers:
     def remember(self, host: str, port: int, known: Known) -> None:
         """Store what a broker's answer showed."""
         self._brokers[host, port] = known
+        self._misses.pop((host, port), None)
         if known.api_versions >= NOT_BESIDE_OLD_ONES:
             self.modern = True
 
@@ -59,3 +61,12 @@ class KnownBrokers:
     def forget(self, host: str, port: int) -> None:
         """Drop a broker's entry, so that the next connection detects its versions again."""
         self._brokers.pop((host, port), None)
+
+    def misses(self, host: str, port: int) -> int:
+        """Return how often in a row a connection was accepted there but could not be used."""
+        return self._misses.get((host, port), 0)
+
+    def on_miss(self, host: str, port: int) -> None:
+        """A connection was accepted but cannot be used: the next one begins with another address
+        of the name."""
+        self._misses[host, port] = self.misses(host, port) + 1

@@ -119,8 +119,10 @@ class Connection:
         no_answer = KafkaConnectionError(f"no request was sent to {host}:{port}")
         for step in ladder(options, known):
             self = cls(host, port, options)
+            dialled = False
             try:
                 await dial(host, port, options, self._transport)
+                dialled = True
                 if options.connections_max_idle is not None:
                     self._alarm.arm(self._last_used + options.connections_max_idle)
                 try:
@@ -151,12 +153,15 @@ class Connection:
                     # It was lost after the last response, before this coroutine resumed.
                     raise self._lost_error()
             except BaseException:
+                if dialled:
+                    options.known.on_miss(host, port)
                 self.close()
                 raise
             options.known.remember(host, port, learned)
             self._greeted_by = self._correlation_id
             return self
         options.known.forget(host, port)
+        options.known.on_miss(host, port)
         if known is not None:
             raise no_answer  # a known broker that does not respond now
         raise _chained(

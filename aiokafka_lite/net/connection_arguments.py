@@ -3,15 +3,19 @@
 import ssl
 from collections.abc import Iterable
 from os import PathLike
+from typing import Final
 
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, milliseconds, size
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.route.proxies import parse_proxy
 from aiokafka_lite.net.sasl import choose
 from aiokafka_lite.net.tls.tls_contexts import TlsContexts
 from aiokafka_lite.net.tls.tls_options import VERSIONS, TlsOptions, tls_options
+
+DNS_LOOKUPS: Final = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 
 
 def connection_options(
@@ -38,6 +42,8 @@ def connection_options(
     ssl_check_hostname: bool = True,
     ssl_ciphers: str | None = None,
     ssl_enabled_protocols: str | Iterable[str] = tuple(VERSIONS),
+    proxy_url: str | None = None,
+    client_dns_lookup: str = "use_all_dns_ips",
     metadata_recovery_strategy: str = "rebootstrap",
     metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
     metadata_cluster_check_enable: bool = True,
@@ -99,12 +105,18 @@ def connection_options(
             "`metadata_cluster_check_enable` should be a bool, not "
             f"{metadata_cluster_check_enable!r}"
         )
+    if client_dns_lookup not in DNS_LOOKUPS:
+        raise KafkaConfigurationError(
+            f"`client_dns_lookup` should be {' or '.join(DNS_LOOKUPS)}, not {client_dns_lookup!r}"
+        )
     trigger = milliseconds(
         "metadata_recovery_rebootstrap_trigger_ms",
         metadata_recovery_rebootstrap_trigger_ms,
     )
     recovers = metadata_recovery_strategy == "rebootstrap"
     return ConnectionOptions(
+        proxy=None if proxy_url is None else parse_proxy(proxy_url),
+        canonical_bootstrap=client_dns_lookup == DNS_LOOKUPS[1],
         rebootstrap_after=trigger if recovers else None,
         check_identity=recovers and metadata_cluster_check_enable,
         client_id=client_id,

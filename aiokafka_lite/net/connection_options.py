@@ -12,6 +12,7 @@ from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.api_version_cache import KnownBrokers
 from aiokafka_lite.net.authenticate import Mechanism
 from aiokafka_lite.net.buffers import ReceiveBuffers
+from aiokafka_lite.net.route.proxies import Proxy
 from aiokafka_lite.net.tls.tls_contexts import TlsContexts
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -66,6 +67,10 @@ class ConnectionOptions:
     """Seconds without metadata after which the client bootstraps again (KIP-1102); None: never."""
     check_identity: bool = True
     """True if brokers since 4.4 check that they are the expected ones (KIP-1242)."""
+    proxy: Proxy | None = None
+    """A proxy through which all brokers are reached."""
+    canonical_bootstrap: bool = False
+    """True to use the canonical names of the bootstrap addresses (KIP-235)."""
     api_version: str | None = None
     """Release of the brokers, such as "0.9": saves the detection of brokers before 0.10. Brokers
     since 0.10 always negotiate. None and "auto" detect."""

@@ -5,18 +5,18 @@ import logging
 import os
 import socket
 import ssl
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable
+from typing import Final
 
 from aiokafka_lite._threads import NoThreadError, lookup_threads
-from aiokafka_lite.errors import KafkaConnectionError
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.route.racing import AddressInfo, Race, interleaved
+from aiokafka_lite.net.route.tunnel import open_encrypted_tunnel, open_tunnel
 from aiokafka_lite.net.tls.tls_contexts import TlsContexts
 from aiokafka_lite.net.tls.tls_failures import explained, refused, untrusted
 
 log = logging.getLogger(__name__)
-
-_AddressInfo: TypeAlias = tuple[int, int, int, str, Any]
-"""An entry of getaddrinfo: family, type, protocol, canonical name, address."""
 
 TLS_CLOSING_TIME: Final = 1.0
 """Seconds for the TLS shutdown; the transport gives up after twice that."""
@@ -25,26 +25,37 @@ TLS_CLOSING_TIME: Final = 1.0
 async def dial(
     host: str, port: int, options: ConnectionOptions, protocol: asyncio.BaseProtocol
 ) -> None:
-    """Connect a socket, with TLS if configured, to the first address of a host that accepts.
+    """Connect a socket, through a proxy and with TLS if configured, to a host.
+
+    The addresses of the host are tried a little after each other, and the first that accepts is
+    used; if TLS fails there, the others follow. With a proxy, these are the proxy's addresses, and
+    the proxy resolves the host.
 
     Args:
         host: Name or address; TLS checks the certificate against it.
         port: TCP port.
-        options: `connect_timeout` applies to each address separately.
+        options: `connect_timeout` applies to each address separately, and then to the proxy's
+            handshake and TLS together.
         protocol: Receives the connected socket.
 
     Raises:
         KafkaConnectionError: No address accepted; the message has the error of each.
-        AuthenticationFailedError: The broker's certificate is not trusted, or the broker refuses
-            this client's.
+        AuthenticationFailedError: The broker's certificate is not trusted, the broker refuses this
+            client's, or the proxy refuses the credentials.
 
     Cancellation: gives up the attempt and closes its socket.
     """
-    failures = []
-    for info in await resolve(host, port, options.connect_timeout):
-        address = info[4]
+    proxy = options.proxy
+    there = (host, port) if proxy is None else (proxy.host, proxy.port)
+    infos = await resolve(*there, options.connect_timeout)
+    race = Race(
+        interleaved(infos, options.known.misses(*there)), lambda info: _connect(info, options)
+    )
+    while (winner := await race.winner()) is not None:
+        (_, _, _, _, address), connected = winner
         try:
-            await _connect(host, info, options, protocol)
+            async with asyncio.timeout(options.connect_timeout):
+                await _use(connected, host, port, options, protocol)
             return
         except ssl.SSLCertVerificationError as error:
             raise untrusted(host, port, error) from error
@@ -53,18 +64,20 @@ async def dial(
             if refusal is not None:
                 raise refusal from error
             # TimeoutError and ssl.SSLError are OSErrors, too.
-            log.debug("%s: cannot connect to %s (%s): %r", options.client_id, host, address, error)
-            failures.append((address, error))
+            race.failures.append((address, error))
+    for address, failure in race.failures:
+        log.debug("%s: cannot connect to %s (%s): %r", options.client_id, host, address, failure)
+    way = "" if proxy is None else f" through the proxy {proxy}"
     raise KafkaConnectionError(
-        f"cannot connect to {host}:{port}: "
+        f"cannot connect to {host}:{port}{way}: "
         + "; ".join(
-            ("" if address[0] == host else f"{address[0]}: ") + _reason(error, options)
-            for address, error in failures
+            ("" if address[0] == there[0] else f"{address[0]}: ") + _reason(failure, options)
+            for address, failure in race.failures
         )
-    ) from failures[-1][1]
+    ) from race.failures[-1][1]
 
 
-async def resolve(host: str, port: int, timeout: float) -> list[_AddressInfo]:
+async def resolve(host: str, port: int, timeout: float) -> list[AddressInfo]:
     """Return the addresses of a host, in the system's order of preference.
 
     Raises:
@@ -96,34 +109,80 @@ async def resolve(host: str, port: int, timeout: float) -> list[_AddressInfo]:
     return infos
 
 
-def _look_up(host: str, port: int) -> list[_AddressInfo]:
+async def canonical_addresses(
+    addresses: Iterable[tuple[str, int]], timeout: float
+) -> list[tuple[str, int]]:
+    """Return each address of the bootstrap names by its canonical name (KIP-235).
+
+    Kerberos needs the names of the brokers themselves. A name that cannot be looked up stays as it
+    is.
+
+    Args:
+        addresses: The bootstrap list.
+        timeout: Seconds for each lookup.
+    """
+    found: dict[tuple[str, int], None] = {}
+    loop = asyncio.get_running_loop()
+    for host, port in addresses:
+        try:
+            infos = await resolve(host, port, timeout)
+            async with asyncio.timeout(timeout):
+                for info in infos:
+                    name = await lookup_threads.run(loop, _canonical_name, info[4])
+                    found[name, port] = None
+        except (OSError, KafkaConnectionError, NoThreadError) as error:
+            log.warning("cannot find the canonical name of bootstrap address %s: %s", host, error)
+            found[host, port] = None
+    return list(found)
+
+
+def _canonical_name(address: tuple[str, int]) -> str:
+    return socket.getnameinfo(address, 0)[0]
+
+
+def _look_up(host: str, port: int) -> list[AddressInfo]:
     return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
 
-async def _connect(
+async def _connect(info: AddressInfo, options: ConnectionOptions) -> socket.socket:
+    family, kind, number, _, address = info
+    connected = socket.socket(family, kind, number)
+    try:
+        connected.setblocking(False)
+        _set_options(connected, options)
+        async with asyncio.timeout(options.connect_timeout):
+            await asyncio.get_running_loop().sock_connect(connected, address)
+    except BaseException:
+        connected.close()
+        raise
+    return connected
+
+
+async def _use(
+    connected: socket.socket,
     host: str,
-    info: _AddressInfo,
+    port: int,
     options: ConnectionOptions,
     protocol: asyncio.BaseProtocol,
 ) -> None:
+    """Give a connected socket to a protocol, after the proxy's handshake and TLS."""
     loop = asyncio.get_running_loop()
     context = options.ssl_context
-    family, kind, number, _, address = info
-    async with asyncio.timeout(options.connect_timeout):
+    proxy = options.proxy
+    try:
         if isinstance(context, TlsContexts):
             context = await context.current()
-        connected = socket.socket(family, kind, number)
-        try:
-            connected.setblocking(False)
-            _set_options(connected, options)
-            await loop.sock_connect(connected, address)
-        except BaseException:
-            connected.close()
-            raise
-        # From here on the event loop owns the socket, and closes it if this fails.
-        if not options.tls:
-            await loop.create_connection(lambda: protocol, sock=connected)
-            return
+        if proxy is not None and not proxy.tls:
+            await open_tunnel(connected, proxy, host, port)
+    except BaseException:
+        connected.close()
+        raise
+    # From here on the event loop owns the socket, and closes it if this fails.
+    if proxy is not None and proxy.tls:
+        await _use_encrypted(connected, host, port, options, context, protocol)
+    elif context is None:
+        await loop.create_connection(lambda: protocol, sock=connected)
+    else:
         await loop.create_connection(
             lambda: protocol,
             sock=connected,
@@ -132,6 +191,48 @@ async def _connect(
             ssl_handshake_timeout=options.connect_timeout,
             ssl_shutdown_timeout=TLS_CLOSING_TIME,
         )
+
+
+async def _use_encrypted(
+    connected: socket.socket,
+    host: str,
+    port: int,
+    options: ConnectionOptions,
+    context: ssl.SSLContext | None,
+    protocol: asyncio.BaseProtocol,
+) -> None:
+    """Likewise through an HTTPS proxy."""
+    loop = asyncio.get_running_loop()
+    if options.proxy is None:
+        raise ValueError("there is no proxy")
+    try:
+        tunnel = await open_encrypted_tunnel(
+            connected, options.proxy, host, port, options.connect_timeout
+        )
+    except ssl.SSLCertVerificationError as error:
+        raise AuthenticationFailedError(
+            f"the certificate of the proxy {options.proxy} is not trusted: "
+            f"{error.verify_message}; the system's authorities must trust it"
+        ) from error
+    try:
+        if context is None:
+            tunnel.set_protocol(protocol)
+            protocol.connection_made(tunnel)
+            return
+        encrypted = await loop.start_tls(
+            tunnel,
+            protocol,
+            context,
+            server_hostname=host,
+            ssl_handshake_timeout=options.connect_timeout,
+            ssl_shutdown_timeout=TLS_CLOSING_TIME,
+        )
+        if encrypted is None:
+            raise ConnectionResetError("the proxy closed the connection")
+        protocol.connection_made(encrypted)
+    except BaseException:
+        tunnel.abort()
+        raise
 
 
 def _set_options(unconnected: socket.socket, options: ConnectionOptions) -> None:

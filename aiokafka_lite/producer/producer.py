@@ -153,6 +153,12 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         max_block_ms: How long `send` waits for memory or for a topic's metadata.
         max_in_flight_requests_per_connection: Unanswered requests per broker.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
+        proxy_url: A proxy through which all brokers are reached and that resolves their names:
+            "socks5://", "http://" or "https://", with "USER:PASSWORD@" before its host if needed.
+        client_dns_lookup: "use_all_dns_ips": try all addresses of a name, a quarter of a second
+            after each other, and use the first that accepts.
+            "resolve_canonical_bootstrap_servers_only": also replace each bootstrap address by its
+            canonical name, for Kerberos (KIP-235).
         metadata_recovery_strategy: "rebootstrap": when no known broker answers, or a broker
             requires it, close all connections and begin at the bootstrap addresses again
             (KIP-899). "none": ask only the known brokers.
@@ -273,6 +279,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         ssl_check_hostname: bool = True,
         ssl_ciphers: str | None = None,
         ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
+        proxy_url: str | None = None,
+        client_dns_lookup: str = "use_all_dns_ips",
         metadata_recovery_strategy: str = "rebootstrap",
         metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
         metadata_cluster_check_enable: bool = True,
@@ -340,6 +348,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
                 ssl_check_hostname=ssl_check_hostname,
                 ssl_ciphers=ssl_ciphers,
                 ssl_enabled_protocols=ssl_enabled_protocols,
+                proxy_url=proxy_url,
+                client_dns_lookup=client_dns_lookup,
                 metadata_recovery_strategy=metadata_recovery_strategy,
                 metadata_recovery_rebootstrap_trigger_ms=metadata_recovery_rebootstrap_trigger_ms,
                 metadata_cluster_check_enable=metadata_cluster_check_enable,

@@ -109,6 +109,12 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         allow_auto_create_topics: Allow a subscription to create a topic, on brokers that create
             topics automatically.
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
+        proxy_url: A proxy through which all brokers are reached and that resolves their names:
+            "socks5://", "http://" or "https://", with "USER:PASSWORD@" before its host if needed.
+        client_dns_lookup: "use_all_dns_ips": try all addresses of a name, a quarter of a second
+            after each other, and use the first that accepts.
+            "resolve_canonical_bootstrap_servers_only": also replace each bootstrap address by its
+            canonical name, for Kerberos (KIP-235).
         metadata_recovery_strategy: "rebootstrap": when no known broker answers, or a broker
             requires it, close all connections and begin at the bootstrap addresses again
             (KIP-899). "none": ask only the known brokers.
@@ -208,6 +214,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         ssl_check_hostname: bool = True,
         ssl_ciphers: str | None = None,
         ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
+        proxy_url: str | None = None,
+        client_dns_lookup: str = "use_all_dns_ips",
         metadata_recovery_strategy: str = "rebootstrap",
         metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
         metadata_cluster_check_enable: bool = True,
@@ -260,6 +268,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             ssl_check_hostname=ssl_check_hostname,
             ssl_ciphers=ssl_ciphers,
             ssl_enabled_protocols=ssl_enabled_protocols,
+            proxy_url=proxy_url,
+            client_dns_lookup=client_dns_lookup,
             metadata_recovery_strategy=metadata_recovery_strategy,
             metadata_recovery_rebootstrap_trigger_ms=metadata_recovery_rebootstrap_trigger_ms,
             metadata_cluster_check_enable=metadata_cluster_check_enable,

@@ -14,6 +14,8 @@ _TAKEN: Final = (
     "metadata_cluster_check_enable",
     "metadata_recovery_rebootstrap_trigger_ms",
     "metadata_recovery_strategy",
+    "client_dns_lookup",
+    "proxy_url",
     "metadata_max_age_ms",
     "request_timeout_ms",
     "retry_backoff_max_ms",

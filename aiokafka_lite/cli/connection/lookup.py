@@ -27,6 +27,8 @@ _OF_CONNECTIONS: Final = (
     "metadata_cluster_check_enable",
     "metadata_recovery_rebootstrap_trigger_ms",
     "metadata_recovery_strategy",
+    "client_dns_lookup",
+    "proxy_url",
     "reconnect_backoff_max_ms",
     "reconnect_backoff_ms",
     "sasl_mechanism",

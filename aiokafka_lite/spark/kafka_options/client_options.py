@@ -64,6 +64,15 @@ def _codec(_: str, value: str) -> str | None:
     return None if value.strip().lower() == "none" else value.strip().lower()
 
 
+def _one_of(*allowed: str) -> Converter:
+    def convert(name: str, value: str) -> object:
+        if value.strip().lower() not in allowed:
+            raise _wrong(name, " or ".join(allowed), value)
+        return value.strip().lower()
+
+    return convert
+
+
 def _wrong(name: str, wanted: str, value: str) -> KafkaConfigurationError:
     return KafkaConfigurationError(f"Kafka option '{name}' should be {wanted}, not {value!r}")
 
@@ -72,6 +81,10 @@ def _wrong(name: str, wanted: str, value: str) -> KafkaConfigurationError:
 
 _OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
     "bootstrap.servers": ("bootstrap_servers", _text),
+    "client.dns.lookup": (
+        "client_dns_lookup",
+        _one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+    ),
     "client.id": ("client_id", _text),
     "connections.max.idle.ms": ("connections_max_idle_ms", _idle),
     "metadata.cluster.check.enable": ("metadata_cluster_check_enable", _flag),
@@ -80,7 +93,11 @@ _OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
         "metadata_recovery_rebootstrap_trigger_ms",
         _whole,
     ),
-    "metadata.recovery.strategy": ("metadata_recovery_strategy", _lower),
+    "metadata.recovery.strategy": (
+        "metadata_recovery_strategy",
+        _one_of("rebootstrap", "none"),
+    ),
+    "proxy.url": ("proxy_url", _text),
     "receive.buffer.bytes": ("receive_buffer_bytes", _whole),
     "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _whole),
     "reconnect.backoff.ms": ("reconnect_backoff_ms", _whole),
@@ -227,7 +244,7 @@ def own_spelling(name: str) -> str:
 
     So `ssl_cafile` is the same as `ssl.cafile`.
     """
-    return name.replace("_", ".") if name.startswith("ssl_") else name
+    return name.replace("_", ".") if name.startswith(("ssl_", "proxy_")) else name
 
 
 def consumer_arguments(options: Mapping[str, str]) -> dict[str, object]:
@@ -306,7 +323,7 @@ def _check(
         raise KafkaConfigurationError(
             f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
         )
-    secured = SASL_OPTIONS | TLS_OPTIONS | {"security.protocol", "client.dns.lookup"}
+    secured = SASL_OPTIONS | TLS_OPTIONS | {"security.protocol"}
     for name in list(given):
         if name in known or name in secured:
             continue
@@ -323,11 +340,6 @@ def _check(
             hint = f"; did you mean 'kafka.{near[0]}'?" if near else ""
             raise KafkaConfigurationError(f"Kafka has no {client} option '{name}'{hint}")
         del given[name]
-    if given.get("client.dns.lookup", "use_all_dns_ips") != "use_all_dns_ips":
-        raise KafkaConfigurationError(
-            "Kafka option 'client.dns.lookup' can only be 'use_all_dns_ips', Kafka's default, not "
-            f"{given['client.dns.lookup']!r}"
-        )
 
 
 def _arguments(

@@ -1,0 +1,1 @@
+"""The way to a broker: the order of its addresses, and proxies."""

@@ -1,0 +1,136 @@
+"""Tries the addresses of a name, each a little after the one before, and takes the first to accept.
+
+A name may have addresses that do not answer: of a stopped broker, or of an address family that the
+network drops. One after the other, each would cost a whole timeout.
+
+Source: RFC 8305 (Happy Eyeballs), sections 4 and 5.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+AddressInfo: TypeAlias = tuple[int, int, int, str, Any]
+"""An entry of getaddrinfo: family, type, protocol, canonical name, address."""
+
+STAGGER: Final = 0.25
+"""Seconds before the next address is tried as well; RFC 8305 recommends this."""
+
+
+def interleaved(infos: Iterable[AddressInfo], skip: int = 0) -> list[AddressInfo]:
+    """Return the addresses with alternating families, beginning with the first one's.
+
+    Args:
+        infos: In the system's order of preference.
+        skip: Number of addresses to move to the end, because they accepted connections but their
+            broker did not answer.
+    """
+    by_family: dict[int, deque[AddressInfo]] = {}
+    for info in infos:
+        by_family.setdefault(info[0], deque()).append(info)
+    ordered = []
+    while by_family:
+        for family, waiting in list(by_family.items()):
+            ordered.append(waiting.popleft())
+            if not waiting:
+                del by_family[family]
+    first = skip % len(ordered) if ordered else 0
+    return ordered[first:] + ordered[:first]
+
+
+class Race:
+    """Connects to one of several addresses.
+
+    Args:
+        infos: The addresses, in the order to try them.
+        connect: Returns a connected socket for an address, or raises OSError in time.
+
+    Attributes:
+        failures: The address and error of each attempt that failed.
+    """
+
+    def __init__(
+        self,
+        infos: Sequence[AddressInfo],
+        connect: Callable[[AddressInfo], Awaitable[socket.socket]],
+    ) -> None:
+        self.failures: list[tuple[Any, OSError]] = []
+        self._waiting = deque(infos)
+        self._connect = connect
+
+    async def winner(self) -> tuple[AddressInfo, socket.socket] | None:
+        """Return the next address that accepts, and its socket; None if no address is left.
+
+        Attempts that were slower are ended; the next call tries their addresses again.
+
+        Cancellation: closes all sockets.
+        """
+        if len(self._waiting) == 1:
+            return await self._only(self._waiting.popleft())
+        running: dict[asyncio.Task[socket.socket], AddressInfo] = {}
+        won: asyncio.Task[socket.socket] | None = None
+        try:
+            while won is None and (self._waiting or running):
+                if self._waiting:
+                    info = self._waiting.popleft()
+                    name = f"connect to {info[4][0]}"
+                    running[asyncio.create_task(_awaited(self._connect(info)), name=name)] = info
+                pause = STAGGER if self._waiting else None
+                done, _ = await asyncio.wait(
+                    running, timeout=pause, return_when=asyncio.FIRST_COMPLETED
+                )
+                won = self._take_outcomes(done, running)
+            if won is None:
+                return None
+            info = running.pop(won)
+            self._waiting.extendleft(reversed(running.values()))
+            return info, won.result()
+        except BaseException:
+            if won is not None and not won.cancelled() and won.exception() is None:
+                won.result().close()
+            raise
+        finally:
+            await _end(running)
+
+    async def _only(self, info: AddressInfo) -> tuple[AddressInfo, socket.socket] | None:
+        try:
+            return info, await self._connect(info)
+        except OSError as error:
+            self.failures.append((info[4], error))
+            return None
+
+    def _take_outcomes(
+        self,
+        done: set[asyncio.Task[socket.socket]],
+        running: dict[asyncio.Task[socket.socket], AddressInfo],
+    ) -> asyncio.Task[socket.socket] | None:
+        """Record failed attempts and return the first that succeeded, in the order of starting."""
+        won = None
+        for task, info in list(running.items()):
+            if task not in done:
+                continue
+            error = task.exception()
+            if error is None:
+                won = won or task
+            elif isinstance(error, OSError):
+                del running[task]
+                self.failures.append((info[4], error))
+            else:
+                raise error
+        return won
+
+
+async def _awaited(connecting: Awaitable[socket.socket]) -> socket.socket:
+    return await connecting
+
+
+async def _end(running: Iterable[asyncio.Task[socket.socket]]) -> None:
+    """Cancel attempts, and close the sockets of those that connected meanwhile."""
+    tasks = list(running)
+    for task in tasks:
+        task.cancel()
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(outcome, socket.socket):
+            outcome.close()
