@@ -35,6 +35,7 @@ from aiokafka_lite.errors import (
     KafkaError,
     NodeNotReadyError,
 )
+from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
@@ -149,6 +150,9 @@ class AIOKafkaClient:
         sasl_kerberos_principal: str | None = None,
         sasl_kerberos_keytab: str | None = None,
         sasl_kerberos_cache: str | None = None,
+        sasl_scram_tokenauth: bool = False,
+        sasl_aws_credentials: AwsCredentials | CredentialSource | None = None,
+        sasl_aws_region: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
         bootstrap_timeout_ms: float | None = None,
         ssl_cafile: str | PathLike[str] | None = None,
@@ -202,6 +206,9 @@ class AIOKafkaClient:
                 sasl_kerberos_principal=sasl_kerberos_principal,
                 sasl_kerberos_keytab=sasl_kerberos_keytab,
                 sasl_kerberos_cache=sasl_kerberos_cache,
+                sasl_scram_tokenauth=sasl_scram_tokenauth,
+                sasl_aws_credentials=sasl_aws_credentials,
+                sasl_aws_region=sasl_aws_region,
                 sasl_oauth_token_provider=sasl_oauth_token_provider,
             ),
             metadata_max_age=milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64),

@@ -109,6 +109,7 @@ from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
 from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
+from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
@@ -158,7 +159,8 @@ class AIOKafkaAdminClient(MetricsPushCalls):
             ssl_check_hostname, ssl_ciphers, ssl_enabled_protocols: As in `AIOKafkaProducer`.
         sasl_mechanism, sasl_plain_username, sasl_plain_password, sasl_kerberos_service_name,
             sasl_kerberos_domain_name, sasl_kerberos_principal, sasl_kerberos_keytab,
-            sasl_kerberos_cache, sasl_oauth_token_provider: As in `AIOKafkaProducer`.
+            sasl_kerberos_cache, sasl_scram_tokenauth, sasl_aws_credentials, sasl_aws_region,
+            sasl_oauth_token_provider: As in `AIOKafkaProducer`.
         proxy_url, client_dns_lookup, metadata_recovery_strategy,
             metadata_recovery_rebootstrap_trigger_ms, metadata_cluster_check_enable: As in
             `AIOKafkaProducer`.
@@ -197,6 +199,9 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         sasl_kerberos_principal: str | None = None,
         sasl_kerberos_keytab: str | None = None,
         sasl_kerberos_cache: str | None = None,
+        sasl_scram_tokenauth: bool = False,
+        sasl_aws_credentials: AwsCredentials | CredentialSource | None = None,
+        sasl_aws_region: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
         default_api_timeout_ms: float | None = None,
         retry_backoff_max_ms: float = 1000,
@@ -278,6 +283,9 @@ class AIOKafkaAdminClient(MetricsPushCalls):
                 sasl_kerberos_principal=sasl_kerberos_principal,
                 sasl_kerberos_keytab=sasl_kerberos_keytab,
                 sasl_kerberos_cache=sasl_kerberos_cache,
+                sasl_scram_tokenauth=sasl_scram_tokenauth,
+                sasl_aws_credentials=sasl_aws_credentials,
+                sasl_aws_region=sasl_aws_region,
                 sasl_oauth_token_provider=sasl_oauth_token_provider,
             ),
             metadata_max_age=milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64),

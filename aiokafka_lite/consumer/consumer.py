@@ -75,6 +75,7 @@ from aiokafka_lite.group.assignment_lease import ConsumerGroupMetadata
 from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
 from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
+from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.reading.consumer_lifecycle import ConsumerLifecycle
 from aiokafka_lite.structs import (
@@ -176,7 +177,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
         isolation_level: "read_uncommitted", or "read_committed" to hide records of transactions
             that are open or were aborted.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
-            "SCRAM-SHA-512", "OAUTHBEARER" or "GSSAPI" (Kerberos).
+            "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI" (Kerberos) or "AWS_MSK_IAM".
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
         sasl_oauth_token_provider: For OAUTHBEARER; called for each connection and
             re-authentication.
@@ -185,6 +186,11 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
         sasl_kerberos_principal, sasl_kerberos_keytab, sasl_kerberos_cache: For GSSAPI: the client's
             principal, the file of its keys, and its credential cache; by default those of
             KRB5_CLIENT_KTNAME and KRB5CCNAME. Not in aiokafka.
+        sasl_scram_tokenauth: For SCRAM: the user name and the password are the id and the HMAC of a
+            delegation token (KIP-48). Not in aiokafka.
+        sasl_aws_credentials, sasl_aws_region: For AWS_MSK_IAM: `oauth.AwsCredentials`, or a
+            function that returns the current ones, by default those of the environment or of
+            botocore; and the region, by default the one in the broker's name. Not in aiokafka.
         client_rack: The rack of this client. Rack-aware brokers let it fetch from a follower in
             the same rack (KIP-392).
         buffer_memory: Maximum bytes of fetch responses that are buffered or in flight, for all
@@ -267,6 +273,9 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
         sasl_kerberos_principal: str | None = None,
         sasl_kerberos_keytab: str | None = None,
         sasl_kerberos_cache: str | None = None,
+        sasl_scram_tokenauth: bool = False,
+        sasl_aws_credentials: AwsCredentials | CredentialSource | None = None,
+        sasl_aws_region: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
         client_rack: str | None = None,
         buffer_memory: int = DEFAULT_BUFFER_MEMORY,
@@ -381,6 +390,9 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
             sasl_kerberos_principal=sasl_kerberos_principal,
             sasl_kerberos_keytab=sasl_kerberos_keytab,
             sasl_kerberos_cache=sasl_kerberos_cache,
+            sasl_scram_tokenauth=sasl_scram_tokenauth,
+            sasl_aws_credentials=sasl_aws_credentials,
+            sasl_aws_region=sasl_aws_region,
             sasl_oauth_token_provider=sasl_oauth_token_provider,
             max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
             reconnect_backoff_ms=reconnect_backoff_ms,

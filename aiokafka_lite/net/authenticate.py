@@ -44,6 +44,11 @@ class Mechanism(Protocol):
         """The mechanism's name on the wire, such as "SCRAM-SHA-512"."""
         ...
 
+    @property
+    def hint(self) -> str:
+        """Follows the broker's text if it refuses the credentials: what else may be the cause."""
+        ...
+
     async def begin(self, host: str) -> Exchange:
         """Begin an exchange with the broker at `host`; may take time, for example to fetch a token.
 
@@ -88,7 +93,7 @@ async def authenticate(channel: Channel, mechanism: Mechanism, timeout: float) -
     if channel.versions.supports(ApiKey.SASL_AUTHENTICATE):
         await _choose(channel, mechanism, 1)
         exchange = await _begin(mechanism, channel.host, timeout)
-        return await _exchange_requests(channel, exchange, deadline)
+        return await _exchange_requests(channel, exchange, mechanism.hint, deadline)
     if channel.versions.supports(ApiKey.SASL_HANDSHAKE):
         await _choose(channel, mechanism, 0)
     # Brokers 0.9 support GSSAPI only, and no SaslHandshake to choose it.
@@ -136,7 +141,9 @@ async def _choose(channel: Channel, mechanism: Mechanism, version: int) -> None:
         )
 
 
-async def _exchange_requests(channel: Channel, exchange: Exchange, deadline: float) -> float | None:
+async def _exchange_requests(
+    channel: Channel, exchange: Exchange, hint: str, deadline: float
+) -> float | None:
     version = channel.versions.pick(SaslAuthenticateRequest)
     lifetime = 0
     try:
@@ -144,9 +151,8 @@ async def _exchange_requests(channel: Channel, exchange: Exchange, deadline: flo
         while token is not None:
             response = await channel.request(SaslAuthenticateRequest(token), version)
             if response.error_code:
-                raise for_code(response.error_code)(
-                    response.error_message or f"{channel.host} refused the credentials"
-                )
+                reason = response.error_message or f"{channel.host} refused the credentials"
+                raise for_code(response.error_code)(f"{reason}{hint}")
             lifetime = response.session_lifetime_ms
             if isinstance(token, Unanswered):
                 break

@@ -9,6 +9,7 @@ from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, milliseconds, size
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.route.proxies import parse_proxy
 from aiokafka_lite.net.sasl import choose
@@ -34,6 +35,9 @@ def connection_options(
     sasl_kerberos_principal: str | None = None,
     sasl_kerberos_keytab: str | None = None,
     sasl_kerberos_cache: str | None = None,
+    sasl_scram_tokenauth: bool = False,
+    sasl_aws_credentials: AwsCredentials | CredentialSource | None = None,
+    sasl_aws_region: str | None = None,
     ssl_cafile: str | PathLike[str] | None = None,
     ssl_cadata: str | bytes | None = None,
     ssl_certfile: str | PathLike[str] | None = None,
@@ -92,6 +96,9 @@ def connection_options(
             "sasl_kerberos_principal": sasl_kerberos_principal,
             "sasl_kerberos_keytab": sasl_kerberos_keytab,
             "sasl_kerberos_cache": sasl_kerberos_cache,
+            "sasl_scram_tokenauth": sasl_scram_tokenauth,
+            "sasl_aws_credentials": sasl_aws_credentials,
+            "sasl_aws_region": sasl_aws_region,
             "sasl_oauth_token_provider": sasl_oauth_token_provider,
         },
     )

@@ -11,7 +11,7 @@ may serve any number of clients; each token is fetched once, and renewed before 
 - `GoogleCloud`: Google Cloud's Managed Service for Apache Kafka.
 """
 
-from aiokafka_lite.oauth.aws_credentials import AwsCredentials
+from aiokafka_lite.net.aws.aws_credentials import AwsCredentials
 from aiokafka_lite.oauth.clouds import AzureManagedIdentity, AzureWorkloadIdentity, GoogleCloud
 from aiokafka_lite.oauth.grants import ClientCredentials, JwtBearer
 from aiokafka_lite.oauth.msk_iam import MskIam

@@ -7,29 +7,22 @@ request is sent.
 from __future__ import annotations
 
 import base64
-import re
 import time
 from collections.abc import Mapping
-from typing import Final
 
 from aiokafka_lite._version import __version__
-from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
-from aiokafka_lite.oauth.aws_credentials import (
+from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.net.aws.aws_credentials import (
+    REGION,
     AwsCredentials,
-    BotocoreChain,
     CredentialSource,
-    current,
-    from_environment,
+    CurrentCredentials,
     region_of_environment,
 )
-from aiokafka_lite.oauth.aws_signer import presigned_query
+from aiokafka_lite.net.aws.aws_signer import presigned_query
 from aiokafka_lite.oauth.token_source import Token, TokenSource
 
 __all__ = ["MskIam"]
-
-LIFETIME: Final = 900
-"""Seconds, the most that brokers accept."""
-_REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
 
 
 class MskIam(TokenSource):
@@ -58,14 +51,13 @@ class MskIam(TokenSource):
     ) -> None:
         super().__init__(extensions=extensions)
         region = region or region_of_environment()
-        if not isinstance(region, str) or not _REGION.fullmatch(region):
+        if not isinstance(region, str) or not REGION.fullmatch(region):
             raise KafkaConfigurationError(
                 f"`region` should be the cluster's region, such as 'eu-west-1', not {region!r}: "
                 "pass it or set AWS_REGION"
             )
         self._region = region
-        self._credentials = credentials
-        self._chain: BotocoreChain | None = None
+        self._credentials = CurrentCredentials(credentials)
 
     async def fetch(self) -> Token:
         """Sign a token.
@@ -74,13 +66,8 @@ class MskIam(TokenSource):
             AuthenticationFailedError: There are no credentials, or they have expired.
             KafkaConnectionError: botocore failed to get credentials.
         """
-        credentials = await self._current()
         now = time.time()
-        if credentials.expires_at <= now:
-            raise AuthenticationFailedError(
-                f"the AWS credentials {credentials.access_key_id} have expired"
-            )
-        lifetime = int(min(LIFETIME, max(credentials.expires_at - now, 1)))
+        credentials, lifetime = await self._credentials.get(now)
         host = f"kafka.{self._region}.amazonaws.com"
         query = presigned_query(
             credentials,
@@ -96,19 +83,6 @@ class MskIam(TokenSource):
         url = f"https://{host}/?{query}&User-Agent=aiokafka_lite%2F{__version__}"
         value = base64.urlsafe_b64encode(url.encode()).rstrip(b"=").decode()
         return Token(value, now + lifetime, now)
-
-    async def _current(self) -> AwsCredentials:
-        given = self._credentials
-        if isinstance(given, AwsCredentials):
-            return given
-        if given is not None:
-            return await current(given)
-        found = from_environment()
-        if found is not None:
-            return found
-        if self._chain is None:
-            self._chain = BotocoreChain()
-        return await self._chain()
 
     def __repr__(self) -> str:
         return f"<MskIam {self._region}>"

@@ -53,6 +53,7 @@ from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
 from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
+from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.partitioner import DefaultPartitioner
 from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
@@ -191,7 +192,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 uses the
             operating system's default.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
-            "SCRAM-SHA-512", "OAUTHBEARER" or "GSSAPI" (Kerberos).
+            "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI" (Kerberos) or "AWS_MSK_IAM".
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
         sasl_oauth_token_provider: For OAUTHBEARER; called at each authentication.
         sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI: the brokers' service, and
@@ -199,6 +200,11 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         sasl_kerberos_principal, sasl_kerberos_keytab, sasl_kerberos_cache: For GSSAPI: the client's
             principal, the file of its keys, and its credential cache; by default those of
             KRB5_CLIENT_KTNAME and KRB5CCNAME. Not in aiokafka.
+        sasl_scram_tokenauth: For SCRAM: the user name and the password are the id and the HMAC of a
+            delegation token (KIP-48). Not in aiokafka.
+        sasl_aws_credentials, sasl_aws_region: For AWS_MSK_IAM: `oauth.AwsCredentials`, or a
+            function that returns the current ones, by default those of the environment or of
+            botocore; and the region, by default the one in the broker's name. Not in aiokafka.
         transactional_id: Identifies this producer in its transactions; records can be sent in
             transactions only (`begin_transaction`). `start` fences other producers with the same
             id and aborts their open transaction. Implies idempotence; an explicit False is an
@@ -270,6 +276,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         sasl_kerberos_principal: str | None = None,
         sasl_kerberos_keytab: str | None = None,
         sasl_kerberos_cache: str | None = None,
+        sasl_scram_tokenauth: bool = False,
+        sasl_aws_credentials: AwsCredentials | CredentialSource | None = None,
+        sasl_aws_region: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,
         ssl_cafile: str | PathLike[str] | None = None,
         ssl_cadata: str | bytes | None = None,
@@ -361,6 +370,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
                 sasl_kerberos_principal=sasl_kerberos_principal,
                 sasl_kerberos_keytab=sasl_kerberos_keytab,
                 sasl_kerberos_cache=sasl_kerberos_cache,
+                sasl_scram_tokenauth=sasl_scram_tokenauth,
+                sasl_aws_credentials=sasl_aws_credentials,
+                sasl_aws_region=sasl_aws_region,
                 sasl_oauth_token_provider=sasl_oauth_token_provider,
                 reconnect_backoff_ms=reconnect_backoff_ms,
                 reconnect_backoff_max_ms=reconnect_backoff_max_ms,

@@ -34,6 +34,7 @@ from aiokafka_lite.errors import ConsumerStoppedError, IllegalOperation, Illegal
 from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
 from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
+from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.reading.consumer_lifecycle import ConsumerLifecycle
 from aiokafka_lite.share.acknowledge_type import AcknowledgeType
@@ -133,7 +134,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         ssl_ciphers: OpenSSL's cipher list for TLS 1.2.
         ssl_enabled_protocols: "TLSv1.2", "TLSv1.3" or both.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
-            "SCRAM-SHA-512", "OAUTHBEARER" or "GSSAPI" (Kerberos).
+            "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI" (Kerberos) or "AWS_MSK_IAM".
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
         sasl_oauth_token_provider: For OAUTHBEARER; called for each connection and
             re-authentication.
@@ -142,6 +143,11 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         sasl_kerberos_principal, sasl_kerberos_keytab, sasl_kerberos_cache: For GSSAPI: the client's
             principal, the file of its keys, and its credential cache; by default those of
             KRB5_CLIENT_KTNAME and KRB5CCNAME. Not in aiokafka.
+        sasl_scram_tokenauth: For SCRAM: the user name and the password are the id and the HMAC of a
+            delegation token (KIP-48). Not in aiokafka.
+        sasl_aws_credentials, sasl_aws_region: For AWS_MSK_IAM: `oauth.AwsCredentials`, or a
+            function that returns the current ones, by default those of the environment or of
+            botocore; and the region, by default the one in the broker's name. Not in aiokafka.
         connections_max_idle_ms: Idle connections are closed after this time; None for never.
         reconnect_backoff_ms, reconnect_backoff_max_ms: Pauses between attempts to connect to a
             broker.
@@ -199,6 +205,9 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         sasl_kerberos_principal: str | None = None,
         sasl_kerberos_keytab: str | None = None,
         sasl_kerberos_cache: str | None = None,
+        sasl_scram_tokenauth: bool = False,
+        sasl_aws_credentials: AwsCredentials | CredentialSource | None = None,
+        sasl_aws_region: str | None = None,
         connections_max_idle_ms: int | None = 540000,
         reconnect_backoff_ms: int = 50,
         reconnect_backoff_max_ms: int = 1000,
@@ -281,6 +290,9 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             sasl_kerberos_principal=sasl_kerberos_principal,
             sasl_kerberos_keytab=sasl_kerberos_keytab,
             sasl_kerberos_cache=sasl_kerberos_cache,
+            sasl_scram_tokenauth=sasl_scram_tokenauth,
+            sasl_aws_credentials=sasl_aws_credentials,
+            sasl_aws_region=sasl_aws_region,
             sasl_oauth_token_provider=sasl_oauth_token_provider,
             max_response_bytes=min(max(256 * 1024 * 1024, 2 * fetch_max_bytes), INT32),
             reconnect_backoff_ms=reconnect_backoff_ms,

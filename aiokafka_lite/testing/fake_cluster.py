@@ -72,7 +72,8 @@ class FakeCluster(Levers, Views, Faults):
         users: User names and passwords; requires clients to authenticate with SASL. With a
             `data_dir`, they are added to the stored users.
         sasl_mechanisms: The SASL mechanisms offered; by default PLAIN and both SCRAM mechanisms.
-            OAUTHBEARER accepts unsigned tokens, GSSAPI a stand-in for Kerberos.
+            OAUTHBEARER accepts unsigned tokens, GSSAPI a stand-in for Kerberos, and AWS_MSK_IAM
+            signatures by users that are access keys, with their secret as password.
         sasl_session_lifetime: Seconds after which a client must re-authenticate.
         super_users: Principals ("User:admin") that may do everything; other principals may do
             only what `acls` allow.

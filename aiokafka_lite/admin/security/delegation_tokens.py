@@ -6,6 +6,7 @@ ExpireDelegationTokenRequest.json v0-v2, DescribeDelegationTokenRequest.json v0-
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -42,11 +43,13 @@ _FEATURE: Final = "Delegation tokens"
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token that a client can log in with in place of its owner (SASL/SCRAM, "tokenauth").
+    """A token that a client can log in with in place of its owner.
+
+    Log in with SASL/SCRAM, `sasl_scram_tokenauth=True`, `token_id` as user name and `password`.
 
     Attributes:
         token_id: The user name to log in with.
-        hmac: The secret: in base64, it is the password. It is in no repr.
+        hmac: The secret, which is in no repr.
         owner: The principal that the token stands for, such as "User:alice".
         requester: Who created it; None from brokers before 3.3, which have only owners.
         renewers: Who may renew it, beside its owner.
@@ -62,6 +65,11 @@ class DelegationToken:
     issue_timestamp: int
     expiry_timestamp: int
     max_timestamp: int
+
+    @property
+    def password(self) -> str:
+        """The secret in base64: the password to log in with."""
+        return base64.b64encode(self.hmac).decode()
 
 
 async def create_delegation_token(

@@ -4,13 +4,30 @@ A mechanism is imported only when it is chosen.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.authenticate import Mechanism
 
-MECHANISMS: Final = ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS: Final = (
+    "PLAIN",
+    "GSSAPI",
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-512",
+    "OAUTHBEARER",
+    "AWS_MSK_IAM",
+)
+
+_OF_ONE: Final = {
+    "sasl_kerberos_principal": "GSSAPI",
+    "sasl_kerberos_keytab": "GSSAPI",
+    "sasl_kerberos_cache": "GSSAPI",
+    "sasl_scram_tokenauth": "SCRAM",
+    "sasl_aws_credentials": "AWS_MSK_IAM",
+    "sasl_aws_region": "AWS_MSK_IAM",
+}
+"""Options that only one mechanism uses, and the beginning of its name."""
 
 
 def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism | None:
@@ -23,7 +40,7 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
     Raises:
         ValueError: A required user name or password is missing, with aiokafka's message.
         KafkaConfigurationError: (a ValueError) the mechanism is unknown, the token provider is
-            missing, or an option of Kerberos is empty or given for another mechanism.
+            missing, or an option is empty or given for another mechanism.
         TypeError: A text is not a str.
     """
     mechanism = arguments["sasl_mechanism"]
@@ -36,13 +53,18 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
     provider = arguments["sasl_oauth_token_provider"]
     if not security_protocol.startswith("SASL_"):
         return None
+    tokenauth = arguments.get("sasl_scram_tokenauth", False)
+    if not isinstance(tokenauth, bool):
+        raise TypeError(f"`sasl_scram_tokenauth` should be a bool, not {type(tokenauth).__name__}")
+    for name, owner in _OF_ONE.items():
+        if arguments.get(name) not in (None, False) and not mechanism.startswith(owner):
+            raise KafkaConfigurationError(
+                f"`{name}` is for `sasl_mechanism` {owner}, which is {mechanism}"
+            )
     if mechanism == "GSSAPI":
         return _gssapi(arguments)
-    for name in ("sasl_kerberos_principal", "sasl_kerberos_keytab", "sasl_kerberos_cache"):
-        if arguments.get(name) is not None:
-            raise KafkaConfigurationError(
-                f"`{name}` is for `sasl_mechanism` GSSAPI, which is {mechanism}"
-            )
+    if mechanism == "AWS_MSK_IAM":
+        return _aws_msk_iam(arguments)
     if mechanism == "OAUTHBEARER":
         if not isinstance(provider, AbstractTokenProvider):
             raise KafkaConfigurationError(
@@ -62,7 +84,23 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
         return Plain(username, password)
     from aiokafka_lite.net.sasl.scram import Scram
 
-    return Scram("SHA-512" if mechanism.endswith("512") else "SHA-256", username, password)
+    algorithm: Literal["SHA-256", "SHA-512"] = "SHA-512" if mechanism.endswith("512") else "SHA-256"
+    return Scram(algorithm, username, password, tokenauth)
+
+
+def _aws_msk_iam(arguments: Mapping[str, object]) -> Mechanism:
+    from aiokafka_lite.net.aws.aws_credentials import AwsCredentials
+    from aiokafka_lite.net.sasl.aws_msk_iam import AwsMskIam
+
+    credentials = arguments.get("sasl_aws_credentials")
+    if not (credentials is None or isinstance(credentials, AwsCredentials)):
+        if not callable(credentials):
+            raise TypeError(
+                "`sasl_aws_credentials` should be aiokafka_lite.oauth.AwsCredentials, or a "
+                f"function that returns them, not {type(credentials).__name__}"
+            )
+        return AwsMskIam(credentials, _text(arguments, "sasl_aws_region"))
+    return AwsMskIam(credentials, _text(arguments, "sasl_aws_region"))
 
 
 def _gssapi(arguments: Mapping[str, object]) -> Mechanism:

@@ -35,6 +35,7 @@ class Gssapi:
     """
 
     name = "GSSAPI"
+    hint = ""
 
     def __init__(
         self,

@@ -27,6 +27,7 @@ class OAuthBearer:
     """Requests a token from the provider at each authentication."""
 
     name = "OAUTHBEARER"
+    hint = ""
 
     def __init__(self, provider: AbstractTokenProvider) -> None:
         self._provider = provider

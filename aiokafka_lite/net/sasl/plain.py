@@ -16,6 +16,7 @@ class Plain:
     """
 
     name = "PLAIN"
+    hint = ""
 
     def __init__(self, username: str, password: str) -> None:
         if "\0" in username or "\0" in password:

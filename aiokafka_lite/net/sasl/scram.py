@@ -1,7 +1,7 @@
 """SASL/SCRAM: both sides prove that they know the password without sending it.
 
-Source: RFC 5802, RFC 7677; KIP-84. As in the Java client, names and passwords are plain UTF-8,
-without SASLprep. There is no channel binding.
+Source: RFC 5802, RFC 7677; KIP-84, KIP-48 (delegation tokens). As in the Java client, names and
+passwords are plain UTF-8, without SASLprep. There is no channel binding.
 
 The broker chooses the number of hash iterations. It is bounded by `MOST_ITERATIONS`, and hashing
 runs in a thread, so that no broker can block the event loop.
@@ -31,18 +31,30 @@ class Scram:
         algorithm: "SHA-256" or "SHA-512".
         username: The user name at the broker.
         password: The password, which is never sent.
+        tokenauth: True if they are the id and the HMAC, in base64, of a delegation token (KIP-48).
 
     Raises:
         KafkaConfigurationError: The name or the password cannot be encoded.
     """
 
     def __init__(
-        self, algorithm: Literal["SHA-256", "SHA-512"], username: str, password: str
+        self,
+        algorithm: Literal["SHA-256", "SHA-512"],
+        username: str,
+        password: str,
+        tokenauth: bool = False,
     ) -> None:
         self.name = f"SCRAM-{algorithm}"
         self._hash = algorithm.replace("-", "").lower()
         encoded(username, "user name")
         self._username = username
+        self._extension = ",tokenauth=true" if tokenauth else ""
+        self.hint = (
+            ": the delegation token may have expired, been removed, or not have reached this "
+            "broker yet"
+            if tokenauth
+            else ""
+        )
         self._password = encoded(password, "password")
         self._salted: tuple[bytes, int, bytes] | None = None
 
@@ -51,7 +63,7 @@ class Scram:
 
     def _exchange(self, nonce: str) -> Exchange:
         escaped = self._username.replace("=", "=3D").replace(",", "=2C")
-        client_first = f"n={escaped},r={nonce}"
+        client_first = f"n={escaped},r={nonce}{self._extension}"
         server_first = yield (NO_CHANNEL_BINDING + client_first).encode()
 
         said = _attributes(server_first)

@@ -71,7 +71,7 @@ class Sasl:
         new_nonce: Callable[[], str],
         session_lifetime: float | None = None,
     ) -> None:
-        known = (PLAIN, *SCRAM_MECHANISMS.values(), "OAUTHBEARER", "GSSAPI")
+        known = (PLAIN, *SCRAM_MECHANISMS.values(), "OAUTHBEARER", "GSSAPI", "AWS_MSK_IAM")
         unknown = [mechanism for mechanism in mechanisms if mechanism not in known]
         if unknown or not mechanisms:
             raise ValueError(f"sasl_mechanisms={tuple(mechanisms)}: must be some of {known}")
@@ -107,6 +107,10 @@ class Sasl:
             from aiokafka_lite.testing.security.gssapi_server import GssapiExchange
 
             return GssapiExchange(self._users)
+        if mechanism == "AWS_MSK_IAM":
+            from aiokafka_lite.testing.security.aws_msk_iam_server import AwsMskIamExchange
+
+            return AwsMskIamExchange(self._users)
         from aiokafka_lite.testing.security.scram_server import (
             ScramExchange,  # import hashing only if needed
         )

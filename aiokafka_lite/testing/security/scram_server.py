@@ -22,10 +22,10 @@ _NAME: Final = r"(?:[^\x00=,]|=2C|=3D)+"
 _FIRST: Final = re.compile(
     rf"(?P<header>n,(?:a=(?P<authorization_id>{_NAME}))?,)"
     rf"(?P<bare>(?:m=[^\x00,]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)"
-    r"(?:,[a-zA-Z]=[^\x00,]+)*)"
+    r"(?:,[a-zA-Z]+=[^\x00,]+)*)"
 )
 _FINAL: Final = re.compile(
-    r"(?P<unproven>c=[a-zA-Z0-9/+=]+,r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?:,[a-zA-Z]=[^\x00,]+)*)"
+    r"(?P<unproven>c=[a-zA-Z0-9/+=]+,r=(?P<nonce>[\x21-\x2B\x2D-\x7E]+)(?:,[a-zA-Z]+=[^\x00,]+)*)"
     r",p=(?P<proof>[a-zA-Z0-9/+=]+)"
 )
 

@@ -6,6 +6,7 @@ from aiokafka_lite.net.authenticate import Exchange
 
 class Password:
     name = "PASSWORD"
+    hint = ""
 
     def __init__(self) -> None:
         self.hosts: list[str] = []

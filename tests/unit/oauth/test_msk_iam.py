@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
+from aiokafka_lite.net.aws.aws_signer import presigned_query, signing_key
 from aiokafka_lite.oauth import AwsCredentials, MskIam
-from aiokafka_lite.oauth.aws_signer import presigned_query, signing_key
 
 EXAMPLE = AwsCredentials("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
 VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
@@ -134,9 +134,9 @@ async def test_botocores_chain_keeps_one_session(
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     provider = MskIam("eu-west-1")
     assert "ID%2F" in url_of(await provider.token())
-    chain = provider._chain
+    chain = provider._credentials.chain
     await provider.fetch()
-    assert provider._chain is chain is not None
+    assert provider._credentials.chain is chain is not None
 
 
 @pytest.mark.parametrize("region", ["", "Ireland", "eu-west-1.evil.example/", "eu-west-1\n", None])

@@ -35,6 +35,11 @@ class Provider(AbstractTokenProvider):
             "OAUTHBEARER",
         ),
         ({"sasl_mechanism": "GSSAPI"}, "GSSAPI"),
+        ({"sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_region": "eu-west-1"}, "AWS_MSK_IAM"),
+        (
+            {"sasl_mechanism": "SCRAM-SHA-512", "sasl_scram_tokenauth": True, **ALICE},
+            "SCRAM-SHA-512",
+        ),
         (
             {
                 "sasl_mechanism": "GSSAPI",
@@ -96,6 +101,17 @@ def test_credentials_are_ignored_without_sasl(protocol: str) -> None:
             {**ALICE, "sasl_kerberos_keytab": "/k"},
             KafkaConfigurationError,
             "`sasl_kerberos_keytab` is for `sasl_mechanism` GSSAPI, which is PLAIN",
+        ),
+        (
+            {**ALICE, "sasl_scram_tokenauth": True},
+            KafkaConfigurationError,
+            "`sasl_scram_tokenauth` is for `sasl_mechanism` SCRAM, which is PLAIN",
+        ),
+        ({**ALICE, "sasl_scram_tokenauth": "true"}, TypeError, "should be a bool, not str"),
+        (
+            {"sasl_mechanism": "AWS_MSK_IAM", "sasl_aws_credentials": ("id", "key")},
+            TypeError,
+            "`sasl_aws_credentials` should be aiokafka_lite.oauth.AwsCredentials",
         ),
         ({"sasl_mechanism": "MAGIC"}, ValueError, "only PLAIN, GSSAPI"),
         ({"sasl_mechanism": None}, ValueError, "only PLAIN, GSSAPI"),

@@ -9,10 +9,16 @@ from collections.abc import Generator
 
 import pytest
 
-from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
+from aiokafka_lite import AIOKafkaProducer
+from aiokafka_lite.errors import (
+    AuthenticationFailedError,
+    KafkaConfigurationError,
+    SaslAuthenticationFailed,
+)
 from aiokafka_lite.net.authenticate import Exchange
 from aiokafka_lite.net.sasl.scram import Scram
 from aiokafka_lite.net.slow_exchange import SlowExchange
+from aiokafka_lite.testing import FakeCluster
 
 # RFC 7677, section 3: user "user", password "pencil".
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -157,3 +163,24 @@ async def test_hashing_the_password_does_not_block_the_event_loop() -> None:
     assert threads[0] is not threading.main_thread()
     with pytest.raises(AuthenticationFailedError, match="could not prove"):
         await exchange.advance(b"v=" + base64.b64encode(b"nothing"), in_a_minute())
+
+
+def test_delegation_token_is_announced() -> None:
+    first = next(Scram("SHA-256", "token-id", "aG1hYw==", tokenauth=True)._exchange(NONCE))
+    assert first == f"n,,n=token-id,r={NONCE},tokenauth=true".encode()
+
+
+async def test_refusal_of_a_delegation_token_names_the_likely_causes() -> None:
+    with FakeCluster(users={"alice": "secret"}) as cluster:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="SCRAM-SHA-256",
+            sasl_plain_username="token-id",
+            sasl_plain_password="aG1hYw==",
+            sasl_scram_tokenauth=True,
+        )
+        with pytest.raises(SaslAuthenticationFailed, match="token may have expired") as caught:
+            await producer.start()
+        await producer.stop()
+    assert "aG1hYw==" not in str(caught.value)

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
-from aiokafka_lite.oauth.aws_credentials import AwsCredentials
+from aiokafka_lite.net.aws.aws_credentials import AwsCredentials
 
-__all__ = ["EMPTY_PAYLOAD", "presigned_query", "signing_key"]
+__all__ = ["EMPTY_PAYLOAD", "presigned_parameters", "presigned_query", "signing_key"]
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 EMPTY_PAYLOAD: Final = hashlib.sha256(b"").hexdigest()
@@ -33,7 +33,7 @@ def signing_key(secret: str, date: str, region: str, service: str) -> bytes:
     return key
 
 
-def presigned_query(
+def presigned_parameters(
     credentials: AwsCredentials,
     *,
     host: str,
@@ -44,8 +44,8 @@ def presigned_query(
     expires: int,
     parameters: Mapping[str, str] | None = None,
     payload_hash: str = EMPTY_PAYLOAD,
-) -> str:
-    """Return the query string of a signed GET request, with its signature at the end.
+) -> dict[str, str]:
+    """Return the parameters of a signed GET request in AWS's order, with the signature at the end.
 
     Args:
         now: Seconds since the epoch.
@@ -66,17 +66,47 @@ def presigned_query(
     }
     if credentials.session_token:
         signed["X-Amz-Security-Token"] = credentials.session_token
-    query = "&".join(
-        f"{name}={value}"
-        for name, value in sorted((_quote(n), _quote(v)) for n, v in signed.items())
-    )
+    query = _query(signed)
     canonical = "\n".join(
         ("GET", quote(path, safe="/-_.~"), query, f"host:{host}\n", "host", payload_hash)
     )
     digest = hashlib.sha256(canonical.encode()).hexdigest()
     key = signing_key(credentials.secret_access_key, date, region, service)
     signature = _hmac(key, f"{ALGORITHM}\n{at}\n{scope}\n{digest}").hex()
-    return f"{query}&X-Amz-Signature={signature}"
+    return {**dict(sorted(signed.items())), "X-Amz-Signature": signature}
+
+
+def presigned_query(
+    credentials: AwsCredentials,
+    *,
+    host: str,
+    path: str,
+    region: str,
+    service: str,
+    now: float,
+    expires: int,
+    parameters: Mapping[str, str] | None = None,
+    payload_hash: str = EMPTY_PAYLOAD,
+) -> str:
+    """Return the query string of a signed GET request; see `presigned_parameters`."""
+    signed = presigned_parameters(
+        credentials,
+        host=host,
+        path=path,
+        region=region,
+        service=service,
+        now=now,
+        expires=expires,
+        parameters=parameters,
+        payload_hash=payload_hash,
+    )
+    signature = signed.pop("X-Amz-Signature")
+    return f"{_query(signed)}&X-Amz-Signature={signature}"
+
+
+def _query(parameters: Mapping[str, str]) -> str:
+    pairs = sorted((_quote(name), _quote(value)) for name, value in parameters.items())
+    return "&".join(f"{name}={value}" for name, value in pairs)
 
 
 def _quote(text: str) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import math
 import os
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,7 +16,17 @@ from typing import Any, Final, TypeAlias
 from aiokafka_lite._threads import lookup_threads
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
 
-__all__ = ["AwsCredentials", "BotocoreChain", "CredentialSource", "current", "from_environment"]
+__all__ = [
+    "AwsCredentials",
+    "BotocoreChain",
+    "CredentialSource",
+    "CurrentCredentials",
+    "from_environment",
+    "region_of_environment",
+]
+
+LONGEST_SIGNATURE: Final = 900
+"""Seconds that a signature is valid, the most that brokers of Amazon MSK accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +105,59 @@ class BotocoreChain:
         )
 
 
-async def current(source: CredentialSource) -> AwsCredentials:
-    """Return a source's credentials.
+class CurrentCredentials:
+    """The current credentials of one client.
 
-    Raises:
-        TypeError: It returned something else.
+    Args:
+        given: `AwsCredentials` or a source of them; None for the environment variables and, without
+            them, botocore's chain.
     """
-    found = source()
-    if isawaitable(found):
-        found = await found
-    if not isinstance(found, AwsCredentials):
-        raise TypeError(f"`credentials` returned {type(found).__name__}, not AwsCredentials")
-    return found
 
+    def __init__(self, given: AwsCredentials | CredentialSource | None) -> None:
+        self._given = given
+        self.chain: BotocoreChain | None = None
+
+    async def get(self, now: float) -> tuple[AwsCredentials, int]:
+        """Return the credentials, and the seconds that a signature with them may be valid.
+
+        Args:
+            now: Seconds since the epoch.
+
+        Raises:
+            AuthenticationFailedError: There are no credentials, or they have expired.
+            KafkaConnectionError: botocore failed to get credentials.
+            TypeError: The source returned something else.
+        """
+        credentials = await self._get()
+        if credentials.expires_at <= now:
+            raise AuthenticationFailedError(
+                f"the AWS credentials {credentials.access_key_id} have expired"
+            )
+        return credentials, int(min(LONGEST_SIGNATURE, max(credentials.expires_at - now, 1)))
+
+    async def _get(self) -> AwsCredentials:
+        given = self._given
+        if isinstance(given, AwsCredentials):
+            return given
+        if given is not None:
+            found = given()
+            if isawaitable(found):
+                found = await found
+            if not isinstance(found, AwsCredentials):
+                raise TypeError(
+                    f"`credentials` returned {type(found).__name__}, not AwsCredentials"
+                )
+            return found
+        variables = from_environment()
+        if variables is not None:
+            return variables
+        if self.chain is None:
+            self.chain = BotocoreChain()
+        return await self.chain()
+
+
+REGION: Final = re.compile(r"[a-z]{2}(-[a-z]+)+-\d+")
+"""The form of a region's name."""
 
 ENVIRONMENT_REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
