@@ -20,7 +20,9 @@ class Guide:
 
     def __init__(self, name: str, *elsewhere: str) -> None:
         self.text = (Path(__file__).parents[2] / "docs" / name).read_text()
-        self.blocks = re.findall(r"^```(\w+)\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
+        self.blocks = re.findall(
+            r"^```(\w+(?: \w+)?)\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL
+        )
         self.tests = [
             code
             for language, code in self.blocks

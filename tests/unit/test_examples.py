@@ -6,15 +6,16 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aiokafka_lite.testing import FakeCluster
+from tests.unit.web_frameworks import WebSocket, install_aiohttp, install_fastapi
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -163,20 +164,6 @@ async def test_exactly_once_example_ends_after_its_batch(topics: dict[str, int])
         assert cluster.committed("shouters") == {("orders", 0): 3}
 
 
-class FastAPI:
-    """The parts of FastAPI that the service uses, so that the test does not need it installed."""
-
-    def __init__(self, *, lifespan: Callable[["FastAPI"], Any]) -> None:
-        self.lifespan = lifespan
-        self.state = SimpleNamespace()
-        self.routes: dict[str, Callable[[Any], Any]] = {}
-
-    def post(self, path: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-        return lambda handler: self.routes.setdefault(path, handler)
-
-    get = post
-
-
 @pytest.mark.parametrize(
     "code",
     [(EXAMPLES / "fastapi_service.py").read_text(), block("from fastapi")],
@@ -185,9 +172,7 @@ class FastAPI:
 async def test_fastapi_service_example(
     monkeypatch: pytest.MonkeyPatch, topics: dict[str, int], code: str
 ):
-    fastapi = ModuleType("fastapi")
-    vars(fastapi).update(FastAPI=FastAPI, Request=object, Response=lambda *answer: answer)
-    monkeypatch.setitem(sys.modules, "fastapi", fastapi)
+    install_fastapi(monkeypatch)
     async with FakeCluster(topics=topics) as cluster:
         monkeypatch.setenv("KAFKA_BOOTSTRAP", cluster.bootstrap_servers)
         service: dict[str, Any] = {}
@@ -236,9 +221,7 @@ def queue_block(word: str) -> str:
 async def test_work_queue_example(
     monkeypatch: pytest.MonkeyPatch, service_code: str, worker_code: str
 ):
-    fastapi = ModuleType("fastapi")
-    vars(fastapi).update(FastAPI=FastAPI, Request=object)
-    monkeypatch.setitem(sys.modules, "fastapi", fastapi)
+    install_fastapi(monkeypatch)
     jobs = [b'{"to": "a@example.org", "text": "hi"}', b"nonsense"]
     async with FakeCluster() as cluster:
         monkeypatch.setenv("KAFKA_BOOTSTRAP", cluster.bootstrap_servers)
@@ -273,26 +256,64 @@ async def test_work_queue_example(
         assert values.count(b"nonsense") == 2
 
 
-class Application(dict[Any, Any]):
-    """The parts of an aiohttp application that the service uses."""
+async def test_streaming_service_example(monkeypatch: pytest.MonkeyPatch, topics: dict[str, int]):
+    install_fastapi(monkeypatch)
+    async with FakeCluster(topics=topics) as cluster:
+        monkeypatch.setenv("KAFKA_BOOTSTRAP", cluster.bootstrap_servers)
+        service: dict[str, Any] = {}
+        exec((EXAMPLES / "streaming_service.py").read_text(), service)
+        app = service["app"]
+        request = SimpleNamespace(app=app)
+        handler = signal.getsignal(signal.SIGTERM)
+        terminated: list[int] = []
+        signal.signal(signal.SIGTERM, lambda signum, frame: terminated.append(signum))
+        try:
+            async with app.lifespan(app):
+                (events, media_type) = await app.routes["/events"](request)
+                assert media_type == "text/event-stream"
+                sent: list[bytes] = []
 
-    def __init__(self) -> None:
-        self.cleanup_ctx: list[Callable[[Application], AsyncIterator[None]]] = []
-        self.routes: dict[str, Callable[[Any], Any]] = {}
+                async def collect() -> None:
+                    sent.extend([part async for part in events])
 
-    def add_routes(self, routes: list[tuple[str, Callable[[Any], Any]]]) -> None:
-        self.routes.update(routes)
+                client = asyncio.create_task(collect())
+                socket = WebSocket(app)
+                other = asyncio.create_task(app.routes["/socket"](socket))
+                await socket.accepted.wait()
+                while not (socket.sent and socket.sent[-1] == b"two\nlines"):
+                    cluster.produce("orders", b"two\nlines")
+                    await asyncio.sleep(0.01)
+                assert await app.routes["/ready"](request) == ("", 200)
+                assert await app.routes["/alive"](request) == ("", 200)
+
+                os.kill(os.getpid(), signal.SIGTERM)  # ends the streams before the lifespan
+                await client
+                await other
+            assert terminated == [signal.SIGTERM]
+            assert sent[:3] == [b"data: two\n", b"data: lines\n", b"\n"]
+            assert socket.closed == [1001]
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+
+
+async def test_slow_client_of_the_streaming_service_is_disconnected(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    install_fastapi(monkeypatch)
+    service: dict[str, Any] = {}
+    exec((EXAMPLES / "streaming_service.py").read_text(), service)
+    hub = service["Hub"]()
+    slow = hub.values()
+    waiting = asyncio.create_task(anext(slow))
+    await asyncio.sleep(0)
+    for number in range(service["QUEUE"] + 5):
+        hub.publish(b"%d" % number)
+    values = [await waiting, *[value async for value in slow]]
+    assert values == [b"%d" % number for number in range(service["QUEUE"])]
 
 
 async def test_aiohttp_service_example(monkeypatch: pytest.MonkeyPatch, topics: dict[str, int]):
-    web = SimpleNamespace(Application=Application, Request=object)
-    web.AppKey = lambda name, kind: name
-    web.post = web.get = lambda path, handler: (path, handler)
-    web.Response = lambda text, status: (text, status)
-    web.json_response = lambda answer: answer
-    aiohttp = ModuleType("aiohttp")
-    vars(aiohttp).update(web=web)
-    monkeypatch.setitem(sys.modules, "aiohttp", aiohttp)
+    install_aiohttp(monkeypatch)
     async with FakeCluster(topics=topics) as cluster:
         monkeypatch.setenv("KAFKA_BOOTSTRAP", cluster.bootstrap_servers)
         service: dict[str, Any] = {"__name__": "service"}
@@ -329,7 +350,7 @@ def test_example_test_of_the_readme(pytester: pytest.Pytester):
 
 def test_every_example_is_tested():
     programs = {path.stem for path in EXAMPLES.glob("*.py")}
-    services = {"fastapi_service", "aiohttp_service"}
+    services = {"fastapi_service", "aiohttp_service", "streaming_service"}
     queue = {"queue_service", "queue_worker", "queue_dead_letters"}
     assert programs == {"produce", "consume", "worker", "exactly_once"} | services | queue
     assert len(BLOCKS) == 5  # the fifth needs Spark
