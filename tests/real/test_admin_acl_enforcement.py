@@ -205,8 +205,17 @@ PATTERNS: dict[str, Callable[[ResourceType, str], ResourcePattern]] = {
 }
 
 
+IN_EACH_PATTERN = {(T, "READ"), (G, "READ"), (X, "WRITE")}
+"""The other operations are tried in one pattern, and in all of them by `make test-long`."""
+
 ATTEMPTS = [
-    pytest.param(kind, operation, pattern, id=f"{kind.name}-{operation}-{pattern}")
+    pytest.param(
+        *(kind, operation, pattern),
+        id=f"{kind.name}-{operation}-{pattern}",
+        marks=[]
+        if pattern == "literal" or (kind, operation) in {*IN_EACH_PATTERN, (T, "CREATE")}
+        else [pytest.mark.long],
+    )
     for kind, operation in CASES
     for pattern in PATTERNS
     # The cluster has one name, and a literal pattern permits no topic below its name.

@@ -63,6 +63,7 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 async def test_features_are_described_and_updated(
     admin: AIOKafkaAdminClient, three: KafkaCluster
 ) -> None:
@@ -99,6 +100,7 @@ async def test_features_are_described_and_updated(
     assert (await asked_by_kafka_python(three, ask)).strip() == "(1, 1)"
 
 
+@pytest.mark.long
 async def test_voters_are_removed_and_added(
     admin: AIOKafkaAdminClient, three: KafkaCluster
 ) -> None:
@@ -155,6 +157,7 @@ async def test_voters_are_removed_and_added(
     await until(lambda: voters_are({0, 1, 2}))
 
 
+@pytest.mark.long
 async def test_a_stopped_broker_is_unregistered(
     admin: AIOKafkaAdminClient, three: KafkaCluster
 ) -> None:

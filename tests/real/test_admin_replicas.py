@@ -198,6 +198,7 @@ async def test_the_preferred_leader_is_elected(
     assert tp not in await admin3.elect_leaders(ElectionType.PREFERRED)
 
 
+@pytest.mark.long
 async def test_an_unclean_election_makes_a_replica_that_lost_records_the_leader(
     admin3: AIOKafkaAdminClient, kafka3: OwnCluster
 ) -> None:

@@ -153,6 +153,7 @@ async def until(condition: Any) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 async def test_streams_application_is_described(
     admin: AIOKafkaAdminClient, cluster: KafkaCluster, streams_class_path: str
 ) -> None:

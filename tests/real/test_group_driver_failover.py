@@ -68,6 +68,7 @@ async def test_killed_coordinator_keeps_the_group(crew: Crew, kafka3: OwnCluster
     assert not any(what == "lost" for member in crew.members for what, _ in member.log)
 
 
+@pytest.mark.long
 async def test_frozen_coordinator_is_replaced(crew: Crew, kafka3: OwnCluster) -> None:
     """Its connections stay open without responses; another broker takes over after a while."""
     for _ in range(2):

@@ -70,7 +70,14 @@ def test_a_killed_node_restarts_on_its_port_with_its_data() -> None:
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "death",
+    [
+        signal.SIGKILL,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, marks=pytest.mark.long),
+    ],
+)
 def test_brokers_end_with_their_owner(death: signal.Signals) -> None:
     owner = subprocess.Popen(
         [

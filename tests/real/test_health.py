@@ -71,6 +71,7 @@ async def test_killed_coordinator_leaves_the_member_ready(
         await asyncio.to_thread(kafka3.start, node)
 
 
+@pytest.mark.long
 async def test_dead_cluster_makes_clients_unready_but_leaves_them_alive(
     stack: AsyncExitStack,
 ) -> None:

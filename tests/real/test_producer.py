@@ -161,6 +161,7 @@ async def test_cancelled_senders_leave_nothing_behind(
     assert producer._sender.pool.waiting == 0
 
 
+@pytest.mark.long
 async def test_no_acknowledged_record_is_lost_when_brokers_are_killed(
     kafka3: OwnCluster, topic3: TopicFactory, producer_of: Any
 ) -> None:

@@ -53,6 +53,7 @@ def test_the_log_says_that_tasks_run_the_pure_python_modules(tmp_path: Path) -> 
     assert str(ROOT / "aiokafka_lite") in said
 
 
+@pytest.mark.long
 def test_the_log_says_nothing_of_native_modules(tmp_path: Path) -> None:
     pytest.importorskip("aiokafka_lite.record._batch_native", reason="the native build")
     status, said = copied(tmp_path, AIOKAFKA_LITE_REQUIRE_NATIVE="1")

@@ -121,6 +121,7 @@ def test_on_a_standalone_cluster_of_two_workers(
 @pytest.mark.skipif(
     importlib.util.find_spec("grpc") is None, reason="pyspark[connect] is not installed (grpc)"
 )
+@pytest.mark.long
 def test_over_spark_connect(kafka: RealKafka, topic: Callable[..., str], tmp_path: Path):
     source, target = topic(2), topic(1)
     write_orders(kafka, source, 100)

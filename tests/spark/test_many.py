@@ -42,6 +42,7 @@ def test_256_partitions_are_read_by_a_few_tasks(
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.long
 def test_the_memory_of_workers_is_flat(spark: "SparkSession", kinds: Kinds) -> None:
     topic, each = kinds.create("long", 4), MILLIONS * 250_000
     kinds.fill(topic, 4, each, compression_type="lz4")

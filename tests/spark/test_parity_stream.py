@@ -66,10 +66,15 @@ MORE: list[tuple[str, str, dict[str, str], int | None]] = [
 ]
 if os.environ.get("SPARK_JUDGE") == "1":
     CASES += MORE
+LONG = {"less than a record a partition"}  # thirty batches
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "count"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+    ("kind", "options", "count"),
+    [
+        pytest.param(*case[1:], id=case[0], marks=[pytest.mark.long] if case[0] in LONG else [])
+        for case in CASES
+    ],
 )
 def test_the_same_batches(
     spark: "SparkSession",

@@ -37,7 +37,16 @@ if JUDGED:
 
 
 @pytest.mark.timeout(900)
-def test_a_killed_driver_loses_and_doubles_nothing(kinds: Kinds, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "moments",
+    [
+        pytest.param(MOMENTS[:1], id="in the first batch"),
+        pytest.param(MOMENTS, id="again and again", marks=pytest.mark.long),
+    ],
+)
+def test_a_killed_driver_loses_and_doubles_nothing(
+    kinds: Kinds, tmp_path: Path, moments: list[tuple[int, str]]
+) -> None:
     """From the end of the topic on: what was written since the first start, the batch in which
     the driver died included, comes out once a batch number, whenever it died."""
     topic = kinds.create("killed", 3)
@@ -45,7 +54,7 @@ def test_a_killed_driver_loses_and_doubles_nothing(kinds: Kinds, tmp_path: Path)
     options = options_of(kinds.bootstrap_servers, topic, {"maxOffsetsPerTrigger": "40"})
     asked: dict[str, Any] = {"options": options, "folder": str(tmp_path)}
     wanted = set()
-    for turn, moment in enumerate(MOMENTS):
+    for turn, moment in enumerate(moments):
         assert run_driver({**asked, "kill": moment}, tmp_path) == -9, moment
         for partition in range(3):
             first = 20 * turn + (25 if partition == 0 else 0)
@@ -137,7 +146,13 @@ def test_the_streams_own_process_is_killed(
     ]
 
 
-@pytest.mark.parametrize("restarted", [True, False], ids=["a restart", "the same run"])
+@pytest.mark.parametrize(
+    "restarted",
+    [
+        pytest.param(True, id="a restart"),
+        pytest.param(False, id="the same run", marks=pytest.mark.long),
+    ],
+)
 def test_a_pattern_stream_continues_after_all_its_topics_were_deleted(
     spark: "SparkSession", tmp_path: Path, restarted: bool
 ) -> None:
@@ -205,6 +220,7 @@ def threads(pid: int) -> int:
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.long
 def test_a_broker_is_killed_in_a_read(spark: "SparkSession", kafka3: OwnCluster) -> None:
     kinds = Kinds(kafka3)
     topic, count = kinds.create("broken", 6), 600_000

@@ -173,6 +173,9 @@ def way_in(cluster: KafkaCluster, way: str, folder: Path) -> Options:
     return given
 
 
+IN_SHORT = {"SASL_PLAINTEXT, OAUTHBEARER", "SSL, certificate in a file", "SASL_SSL, SCRAM-SHA-256"}
+"""The ways of `make test`."""
+
 WAYS = [
     "SASL_PLAINTEXT, PLAIN",
     "SASL_PLAINTEXT, SCRAM-SHA-512",
@@ -183,7 +186,10 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way",
+    [pytest.param(way, marks=[] if way in IN_SHORT else [pytest.mark.long]) for way in WAYS],
+)
 def test_a_batch_a_stream_and_a_batch(
     spark: SparkSession,
     connector_class_path: list[Path],

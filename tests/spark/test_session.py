@@ -79,6 +79,7 @@ with get_sock_file_to_executor(timeout=None) as to_spark:
                 worker.kill()
 
 
+@pytest.mark.long
 def test_a_broken_session_is_replaced(shared_session: SharedSession) -> None:
     broken = shared_session.session()
     os.kill(jvm(), signal.SIGKILL)

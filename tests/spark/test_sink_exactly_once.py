@@ -29,6 +29,8 @@ CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 QUIET_MS = 15_000
 """Without a record for so long, the console consumer takes it that there are no more."""
 WAYS = ["raise", "kill"] if os.environ.get("SPARK_JUDGE") == "1" else ["kill"]
+IN_SHORT = {"first rows sent", "mark sent", "committed"}
+"""Where a task crashes in `make test`; `make test-long` has the other points."""
 FILES, LINES = 4, 200
 RUNS = 4
 
@@ -72,7 +74,10 @@ def wanted(name: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("by", WAYS)
-@pytest.mark.parametrize("at", TASK_POINTS)
+@pytest.mark.parametrize(
+    "at",
+    [pytest.param(at, marks=[] if at in IN_SHORT else [pytest.mark.long]) for at in TASK_POINTS],
+)
 def test_a_task_crashes(
     spark: "SparkSession", kafka: RealKafka, prefix: str, tmp_path: Path, at: str, by: str
 ) -> None:

@@ -79,6 +79,7 @@ def told(folder: Path) -> str:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.long
 def test_brokers_are_killed_in_a_write(
     spark: "SparkSession", kafka3: OwnCluster, topic3: Topics, tmp_path: Path
 ) -> None:
