@@ -1,7 +1,7 @@
 """Interfaces for applications to implement: listeners, token providers and interceptors."""
 
 import abc
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from aiokafka_lite.structs import (
@@ -17,6 +17,8 @@ __all__ = [
     "ConsumerInterceptor",
     "ConsumerRebalanceListener",
     "ProducerInterceptor",
+    "RecordDeserializer",
+    "RecordSerializer",
 ]
 
 
@@ -177,3 +179,65 @@ class ConsumerInterceptor(abc.ABC):
 
     def close(self) -> None:  # noqa: B027 (optional)
         """Called when the consumer is closed; no further calls follow."""
+
+
+class RecordSerializer(abc.ABC):
+    """A `key_serializer` or `value_serializer` that knows the topic and headers of its record. Not
+    in aiokafka.
+
+    It runs inside `send`, in the producer's event loop: it must not block.
+    """
+
+    @abc.abstractmethod
+    def serialize(
+        self, topic: str, headers: list[tuple[str, bytes | None]], data: Any
+    ) -> bytes | None:
+        """Serialize a key or a value.
+
+        Args:
+            topic: The record's topic.
+            headers: The record's headers. Headers that are appended are sent, too.
+            data: The key or the value; may be None.
+
+        Returns:
+            Its bytes; None for no key, or for a tombstone.
+        """
+
+    def __call__(self, data: Any) -> bytes | None:
+        """Refuse data without a record, such as that of `create_batch`.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(f"{self!r} needs the topic of its record, which a batch does not have yet")
+
+
+class RecordDeserializer(abc.ABC):
+    """A `key_deserializer` or `value_deserializer` that knows the topic and headers of its record.
+    Not in aiokafka.
+
+    It may run ahead of the delivery of its record, in the consumer's event loop: it must not block.
+    """
+
+    @abc.abstractmethod
+    def deserialize(
+        self, topic: str, headers: Sequence[tuple[str, bytes | None]], data: bytes | None
+    ) -> Any:
+        """Deserialize a key or a value.
+
+        Args:
+            topic: The record's topic.
+            headers: The record's headers.
+            data: The key or the value; may be None.
+
+        Returns:
+            What the record's `key` or `value` becomes.
+        """
+
+    def __call__(self, data: bytes | None) -> Any:
+        """Refuse data without a record.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(f"{self!r} needs the topic of its record")

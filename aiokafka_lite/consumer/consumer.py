@@ -111,6 +111,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
         group_instance_id: Makes this a static member (KIP-345). If it rejoins within its session
             timeout, it gets the same partitions without a rebalance.
         key_deserializer: Called with each key (bytes or None); its result becomes the record's key.
+            Or an `abc.RecordDeserializer`, which also knows the topic and the headers.
             If it raises, the read raises that exception, with the record's partition and offset
             in a note and in `UndeserializedRecord.of(error)`. The position does not move; `seek`
             past the record to skip it.

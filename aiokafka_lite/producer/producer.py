@@ -61,6 +61,7 @@ from aiokafka_lite.producer.batching.batch_builder import BatchBuilder
 from aiokafka_lite.producer.producer_health import producer_health
 from aiokafka_lite.producer.producer_interceptors import Interceptors
 from aiokafka_lite.producer.producer_options import Partitioner, ProducerOptions
+from aiokafka_lite.producer.record_serializers import RecordSerializers
 from aiokafka_lite.producer.send import SendCalls
 from aiokafka_lite.producer.sending.sender import Sender
 from aiokafka_lite.producer.sending.transactional_sender import TransactionalSender
@@ -121,7 +122,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             default, the producer logs a warning and works without idempotence.
             Without idempotence, a batch that is retried may be stored twice, and a partition
             has one batch in flight at a time.
-        key_serializer: Called with each key, None included; returns bytes or None. By default
+        key_serializer: Called with each key, None included; returns bytes or None. Or an
+            `abc.RecordSerializer`, which also knows the topic and the headers. By default
             keys must be bytes.
         value_serializer: Likewise for values.
         compression_type: "gzip", "snappy", "lz4", "zstd" or None.
@@ -403,6 +405,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             enabled=_arguments.flag("enable_metrics_push", enable_metrics_push),
         )
         self._health_clock = StateClock()
+        self._record_serializers = RecordSerializers(key_serializer, value_serializer)
         self._make_sender()
         self._starting = False  # or started
         self._ended = asyncio.Event()  # set when `stop` is done
@@ -1064,26 +1067,29 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
 
     def _make_sender(self) -> None:
         """Create the sender; again after a `start` that failed once the sender was running."""
-        if self._options.transactional_id is None:
-            sender = Sender(self._cluster, self._options, self._name, self._loop)
+        options = self._record_serializers.others_of(self._options)
+        if options.transactional_id is None:
+            sender = Sender(self._cluster, options, self._name, self._loop)
         else:
             sender = TransactionalSender(
                 self._cluster,
-                self._options,
+                options,
                 self._name,
                 self._loop,
-                self._options.transactional_id,
+                options.transactional_id,
                 self._transaction_timeout_ms,
             )
             self._transactions = sender.transactions
         self._sender = sender
         self._accumulator = accumulator = sender.accumulator
         self._interceptors: Interceptors | None = None
+        append = None
+        if self._record_serializers.needed:
+            append = self._record_serializers.before(accumulator.append)
         if self._chain:
-            self._interceptors = Interceptors(self._chain, accumulator.append, self._name)
-            super().__init__(accumulator, self._interceptors.append)
-        else:
-            super().__init__(accumulator)
+            self._interceptors = Interceptors(self._chain, append or accumulator.append, self._name)
+            append = self._interceptors.append
+        super().__init__(accumulator, append)
         self._hand_over = HandOver(
             self._loop, self._append, self._send_blocked, self._options.max_block
         )

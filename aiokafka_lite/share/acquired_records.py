@@ -22,6 +22,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from aiokafka_lite._consumer_record import ConsumerRecord
+from aiokafka_lite.abc import RecordDeserializer
 from aiokafka_lite.errors import (
     CorruptRecordException,
     KafkaError,
@@ -193,10 +194,10 @@ class Decoding:
         part, key, value = "key", record.key, record.value
         try:
             if self.key_deserializer is not None:
-                record.key = self.key_deserializer(key)
+                record.key = _deserialized(self.key_deserializer, record, key)
             if self.value_deserializer is not None:
                 part = "value"
-                record.value = self.value_deserializer(value)
+                record.value = _deserialized(self.value_deserializer, record, value)
         except Exception as error:
             record.key, record.value = key, value
             attach_record(error, part, record, "acknowledge() it by its offset")
@@ -303,3 +304,11 @@ def _end_of_batch(view: memoryview, offset: int) -> tuple[int, int] | None:
             return base + delta + 1, at + size
         at += size
     return None
+
+
+def _deserialized(
+    deserializer: Deserializer, record: ShareRecord[Any, Any], data: bytes | None
+) -> Any:
+    if isinstance(deserializer, RecordDeserializer):
+        return deserializer.deserialize(record.topic, record.headers, data)
+    return deserializer(data)

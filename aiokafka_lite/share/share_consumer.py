@@ -87,6 +87,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             Then the application acknowledges the record by topic, partition and offset; see
             `UndeserializedRecord`.
         key_deserializer: Called with each key (bytes or None); its result becomes the record's key.
+            Or an `abc.RecordDeserializer`, which also knows the topic and the headers.
         value_deserializer: Likewise for values.
         check_crcs: Check the CRC of each batch.
         interceptors: `aiokafka_lite.abc.ConsumerInterceptor` objects. They see the records of each

@@ -7,6 +7,7 @@ catch it. A note reports the record for people, and an `UndeserializedRecord` fo
 
 from __future__ import annotations
 
+from aiokafka_lite.abc import RecordDeserializer
 from aiokafka_lite.consumer.consumer_options import Deserializer
 from aiokafka_lite.consumer.partitions.delivery import Record
 from aiokafka_lite.reading.record_interceptors import Interceptors
@@ -54,16 +55,26 @@ class Deserialization:
         key_deserializer, value_deserializer = self._key_deserializer, self._value_deserializer
         if key_deserializer is None and value_deserializer is None:
             return len(records), None
+        key_knows = key_deserializer if isinstance(key_deserializer, RecordDeserializer) else None
+        value_knows = (
+            value_deserializer if isinstance(value_deserializer, RecordDeserializer) else None
+        )
         done = 0
         part, key = "key", None
         try:
             for record in records:
                 if key_deserializer is not None:
                     part, key = "key", record.key
-                    record.key = key_deserializer(key)
+                    if key_knows:
+                        record.key = key_knows.deserialize(record.topic, record.headers, key)
+                    else:
+                        record.key = key_deserializer(key)
                 if value_deserializer is not None:
-                    part = "value"
-                    record.value = value_deserializer(record.value)
+                    part, value = "value", record.value
+                    if value_knows:
+                        record.value = value_knows.deserialize(record.topic, record.headers, value)
+                    else:
+                        record.value = value_deserializer(value)
                 done += 1
         except Exception as error:
             record = records[done]

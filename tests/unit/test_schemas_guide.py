@@ -1,0 +1,16 @@
+"""Every Python block of docs/schemas.md is run, as it stands."""
+
+import pytest
+
+from tests.unit.guides import Guide
+
+GUIDE = Guide("schemas.md")
+
+
+def test_there_are_no_other_blocks() -> None:
+    GUIDE.check_blocks("text")
+
+
+@pytest.mark.timeout(120)
+def test_blocks(pytester: pytest.Pytester) -> None:
+    GUIDE.run(pytester)
