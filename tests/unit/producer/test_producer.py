@@ -550,7 +550,7 @@ def test_a_loop_is_needed(room: dict[str, ModuleType]) -> None:
         ({"bootstrap.servers": "x"}, TypeError, "`bootstrap_servers`"),
         ({"nonsense": 5}, TypeError, "`nonsense`"),
         ({"key_serializer": 5}, TypeError, "key_serializer"),
-        ({"security_protocol": "SSL"}, ValueError, "ssl_context"),
+        ({"security_protocol": "SSL", "ssl_context": 5}, TypeError, "ssl_context"),
     ],
 )
 async def test_arguments_are_checked(
