@@ -155,6 +155,7 @@ fuzz: $(DONE)/dev ## Fuzz the decoders, the clients and the native classes
 	$(BIN)/python -m tests.fuzz.native $(FLAGS)
 	$(BIN)/python -m tests.fuzz.broker $(FLAGS)
 	$(BIN)/python -m tests.fuzz.extremes $(FLAGS)
+	$(BIN)/python -m tests.fuzz.handshake $(FLAGS)
 
 chaos: $(DONE)/interop ## Kill brokers for five minutes per test; no acknowledged record may be lost; MINUTES=5
 	CHAOS_MINUTES=$(or $(MINUTES),5) $(BIN)/pytest tests/faults $(FLAGS)

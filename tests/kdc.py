@@ -34,13 +34,11 @@ class Kdc:
 
     Args:
         folder: An empty folder for its database and keytabs.
-        ticket_lifetime: Seconds that tickets are valid.
     """
 
-    def __init__(self, folder: Path, ticket_lifetime: int = 86400) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.port = 0
-        self._ticket_lifetime = ticket_lifetime
         self._process: subprocess.Popen[bytes] | None = None
         self._environment: dict[str, str] = {}
         self._before: str | None = None
@@ -53,6 +51,24 @@ class Kdc:
     def keytab(self, principal: str) -> Path:
         """The keytab of a principal given to `add`."""
         return self.folder / f"{principal.replace('/', '-')}.keytab"
+
+    def short_tickets(self, seconds: int) -> Path:
+        """Write another krb5.conf, whose clients ask for tickets that live so long."""
+        path = self.folder / f"krb5-{seconds}.conf"
+        path.write_text(
+            self.config.read_text().replace(
+                "[libdefaults]", f"[libdefaults]\n ticket_lifetime = {seconds}"
+            )
+        )
+        return path
+
+    def logins(self, principal: str) -> int:
+        """How many initial tickets a principal got."""
+        log = (self.folder / "kdc.log").read_text()
+        return sum(
+            "AS_REQ" in line and "ISSUE" in line and f"{principal}@{REALM} for krbtgt" in line
+            for line in log.splitlines()
+        )
 
     def __enter__(self) -> Self:
         with socket.socket() as unused:
@@ -136,7 +152,6 @@ class Kdc:
  dns_canonicalize_hostname = false
  rdns = false
  udp_preference_limit = 1
- ticket_lifetime = {self._ticket_lifetime}
 [realms]
  {REALM} = {{
   kdc = 127.0.0.1:{self.port}
@@ -146,6 +161,8 @@ class Kdc:
   db_library = db2
   database_name = {self.folder}/principal
  }}
+[logging]
+ kdc = FILE:{self.folder}/kdc.log
 """
         )
         (self.folder / "kdc.conf").write_text(

@@ -9,15 +9,21 @@ Source: KIP-43 (SaslHandshake), KIP-152 (SaslAuthenticate), KIP-368 (session lif
 
 import asyncio
 from collections.abc import Generator
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError, for_code
+from aiokafka_lite.net.broker_text import shown
 from aiokafka_lite.net.slow_exchange import SlowExchange
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
 from aiokafka_lite.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from aiokafka_lite.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from aiokafka_lite.protocol.versions import BrokerVersions
+
+LONGEST_LIST: Final = 300
+"""Maximum number of characters of a broker's list of mechanisms in an error."""
+LONGEST_REASON: Final = 1000
+"""Maximum number of characters of a broker's reason in an error."""
 
 Exchange: TypeAlias = Generator[bytes, bytes, None]
 """Yields the client's tokens, receives the broker's, and returns when the exchange is complete.
@@ -135,7 +141,7 @@ async def _choose(channel: Channel, mechanism: Mechanism, version: int) -> None:
     """Agree on the mechanism; version 1 announces SaslAuthenticate, version 0 raw tokens."""
     response = await channel.request(SaslHandshakeRequest(mechanism.name), version)
     if response.error_code:
-        offered = ", ".join(response.mechanisms) or "none"
+        offered = shown(", ".join(response.mechanisms), LONGEST_LIST) or "none"
         raise for_code(response.error_code)(
             f"{channel.host} refused the SASL mechanism {mechanism.name}; it offers: {offered}"
         )
@@ -152,6 +158,7 @@ async def _exchange_requests(
             response = await channel.request(SaslAuthenticateRequest(token), version)
             if response.error_code:
                 reason = response.error_message or f"{channel.host} refused the credentials"
+                reason = shown(reason, LONGEST_REASON)
                 raise for_code(response.error_code)(f"{reason}{hint}")
             lifetime = response.session_lifetime_ms
             if isinstance(token, Unanswered):

@@ -49,6 +49,9 @@ from aiokafka_lite.protocol.versions import BrokerVersions
 log = logging.getLogger(__name__)
 
 LAST_CORRELATION_ID: Final = 2**31 - 1
+LARGEST_HANDSHAKE: Final = 1024 * 1024
+"""Maximum number of bytes of a response before the broker is authenticated, so that no other server
+makes a client allocate `max_response_bytes`."""
 AT_ONCE: Final = 1.0
 """Seconds within which a listener hangs up on a client with the wrong security settings."""
 
@@ -123,6 +126,8 @@ class Connection:
             try:
                 await dial(host, port, options, self._transport)
                 dialled = True
+                if step.rung in (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY):
+                    self._receiver.limit = min(LARGEST_HANDSHAKE, options.max_response_bytes)
                 if options.connections_max_idle is not None:
                     self._alarm.arm(self._last_used + options.connections_max_idle)
                 try:
@@ -149,6 +154,7 @@ class Connection:
                     limit = options.request_timeout
                     lifetime = await authenticate(self, options.mechanism, limit)
                     self._renewal = Renewal(self, options.mechanism, lifetime, self.close, limit)
+                self._receiver.limit = options.max_response_bytes
                 if self._closed:
                     # It was lost after the last response, before this coroutine resumed.
                     raise self._lost_error()

@@ -22,7 +22,7 @@ from aiokafka_lite.net.aws.aws_credentials import (
     region_of_environment,
 )
 from aiokafka_lite.net.aws.aws_signer import presigned_parameters
-from aiokafka_lite.net.sasl.text import shown
+from aiokafka_lite.net.broker_text import shown
 
 MESSAGE_VERSION: Final = "2020_10_22"
 ACTION: Final = "kafka-cluster:Connect"

@@ -15,7 +15,7 @@ from aiokafka_lite.errors import (
     KafkaError,
 )
 from aiokafka_lite.net.authenticate import Exchange
-from aiokafka_lite.net.sasl.text import shown
+from aiokafka_lite.net.broker_text import shown
 
 SEPARATOR: Final = "\x01"
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # RFC 6750, b64token

@@ -16,7 +16,8 @@ from typing import Final, Literal
 
 from aiokafka_lite.errors import AuthenticationFailedError
 from aiokafka_lite.net.authenticate import Exchange
-from aiokafka_lite.net.sasl.text import encoded, shown
+from aiokafka_lite.net.broker_text import shown
+from aiokafka_lite.net.sasl.text import encoded
 from aiokafka_lite.net.slow_exchange import SlowExchange
 
 LEAST_ITERATIONS: Final = 4096  # as in Kafka's client: fewer make the password easy to guess

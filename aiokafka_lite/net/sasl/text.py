@@ -1,11 +1,6 @@
-"""Encoding credentials for SASL messages, and quoting a broker's text in errors."""
-
-from typing import Final
+"""Encoding credentials for SASL messages."""
 
 from aiokafka_lite.errors import KafkaConfigurationError
-
-LONGEST_SHOWN: Final = 100
-"""Maximum number of characters of a broker's text that an error quotes."""
 
 
 def encoded(secret: str, what: str) -> bytes:
@@ -25,8 +20,3 @@ def encoded(secret: str, what: str) -> bytes:
     raise KafkaConfigurationError(
         f"The SASL {what} cannot be encoded in UTF-8: it contains a lone surrogate"
     )
-
-
-def shown(text: str) -> str:
-    """Return a broker's text, truncated if it is long."""
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

@@ -1,0 +1,37 @@
+"""Hostile handshakes: documented errors, bounded memory and CPU time; a short `make fuzz`."""
+
+import asyncio
+
+import pytest
+
+from aiokafka_lite.errors import KafkaConnectionError, KafkaProtocolError
+from aiokafka_lite.net.connection import LARGEST_HANDSHAKE, Connection
+from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.sasl.plain import Plain
+from tests.fuzz import handshake
+from tests.seeds import seeds
+
+
+@pytest.mark.parametrize("seed", seeds(1))
+def test_hostile_bytes_end_in_documented_errors(
+    seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert handshake.run(amount=3_000, seed=seed) == 0, capsys.readouterr()
+
+
+async def test_unauthenticated_broker_cannot_claim_a_large_response() -> None:
+    async def claim(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write((LARGEST_HANDSHAKE + 1).to_bytes(4, "big"))
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(claim, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    options = ConnectionOptions(
+        security_protocol="SASL_PLAINTEXT", mechanism=Plain("alice", "secret")
+    )
+    with pytest.raises((KafkaConnectionError, KafkaProtocolError), match="larger than the limit"):
+        await Connection.open("127.0.0.1", port, options)
+    server.close()
+    await server.wait_closed()
