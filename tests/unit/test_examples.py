@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite import AIOKafkaProducer
+from aiokafka_lite.errors import DeliveryTimeoutError
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.web_frameworks import WebSocket, install_aiohttp, install_fastapi
 
@@ -147,6 +149,44 @@ async def test_worker_example_commits_before_it_ends(topics: dict[str, int]):
             assert (process.returncode, errors) == (0, b"")
         assert cluster.committed("kitchen") == {("orders", 0): 2}
         assert cluster.group("kitchen").state == "Empty"  # it has left the group
+
+
+async def test_outbox_example_sends_what_was_committed(topics: dict[str, int], tmp_path: Path):
+    code = (EXAMPLES / "outbox.py").read_text()
+    outbox: dict[str, Any] = {"__name__": "outbox"}
+    exec(code, outbox)
+    path = str(tmp_path / "orders.db")
+    database = outbox["connect"](path)
+    outbox["place"](database, "ann", "tea")
+    with pytest.raises(AttributeError):  # the record is not text: the order is rolled back
+        outbox["place"](database, "eve", None)
+    assert database.execute("SELECT guest FROM orders").fetchall() == [("ann",)]
+    outbox["place"](database, "bob", "cake")
+    async with FakeCluster(topics=topics) as cluster:
+        async with running(cluster, code, path) as process:
+            assert await next_line(process) == "2 records"
+            outbox["place"](database, "ann", "scone")
+            assert await next_line(process) == "1 records"
+            process.send_signal(signal.SIGTERM)
+            _, errors = await process.communicate()
+            assert (process.returncode, errors) == (0, b"")
+        records = cluster.records("orders")
+        assert [record.value for record in records] == [b"tea", b"cake", b"scone"]
+        assert records[0].headers == (("id", b"1"),)
+
+        outbox["place"](database, "bob", "jam")
+        servers = cluster.bootstrap_servers
+        producer = AIOKafkaProducer(
+            bootstrap_servers=servers, delivery_timeout_ms=300, request_timeout_ms=200
+        )
+        async with producer:  # a failed send leaves the row in the outbox
+            await producer.partitions_for("orders")
+            cluster.kill(0)
+            with pytest.raises(DeliveryTimeoutError):
+                await outbox["relay_once"](database, producer)
+            assert database.execute("SELECT value FROM outbox").fetchall() == [(b"jam",)]
+            await cluster.restart(0)
+    database.close()
 
 
 async def test_exactly_once_example_ends_after_its_batch(topics: dict[str, int]):
@@ -352,5 +392,5 @@ def test_every_example_is_tested():
     programs = {path.stem for path in EXAMPLES.glob("*.py")}
     services = {"fastapi_service", "aiohttp_service", "streaming_service"}
     queue = {"queue_service", "queue_worker", "queue_dead_letters"}
-    assert programs == {"produce", "consume", "worker", "exactly_once"} | services | queue
+    assert programs == {"produce", "consume", "worker", "exactly_once", "outbox"} | services | queue
     assert len(BLOCKS) == 5  # the fifth needs Spark
