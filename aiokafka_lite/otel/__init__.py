@@ -11,7 +11,8 @@ Names and attributes follow OpenTelemetry's semantic conventions for messaging, 
 development. docs/observability.md lists the spans and metrics.
 """
 
+from aiokafka_lite.otel.client_meters import meter
 from aiokafka_lite.otel.instrumentation import instrument
 from aiokafka_lite.otel.process_spans import Traced, process, traced
 
-__all__ = ["Traced", "instrument", "process", "traced"]
+__all__ = ["Traced", "instrument", "meter", "process", "traced"]

@@ -1,4 +1,5 @@
-"""The entry point `opentelemetry_instrumentor`: instruments every new producer and consumer."""
+"""The entry point `opentelemetry_instrumentor`: instruments every new producer, consumer and
+share consumer."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, ClassVar, Final
 
-from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, AIOKafkaShareConsumer
 from aiokafka_lite.otel.instrumentation import instrument
 
 __all__ = ["KafkaInstrumentor"]
 
-_CLASSES: Final[tuple[type, ...]] = (AIOKafkaProducer, AIOKafkaConsumer)
+_CLASSES: Final[tuple[type, ...]] = (*(AIOKafkaProducer, AIOKafkaConsumer, AIOKafkaShareConsumer),)
 
 
 class KafkaInstrumentor:

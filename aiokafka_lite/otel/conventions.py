@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
@@ -33,6 +33,14 @@ CLUSTER: Final = "messaging.kafka.cluster.id"
 ADDRESS: Final = "server.address"
 PORT: Final = "server.port"
 ERROR: Final = "error.type"
+
+
+class HasHeaders(Protocol):
+    """A record of any kind."""
+
+    @property
+    def headers(self) -> Sequence[Header]:
+        """Its headers."""
 
 
 class _Headers(Getter[Sequence[Header]], Setter[list[Header]]):
@@ -68,7 +76,7 @@ def extract(headers: Sequence[Header]) -> Context:
     return propagate.extract(headers, Context(), getter=_HEADERS)
 
 
-def links_to(records: Iterable[ConsumerRecord[Any, Any]]) -> list[Link]:
+def links_to(records: Iterable[HasHeaders]) -> list[Link]:
     """Return links to the contexts in which the records were created."""
     return [link for record in records if (link := link_to(record.headers)) is not None]
 

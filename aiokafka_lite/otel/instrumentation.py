@@ -1,47 +1,46 @@
 """`instrument`: adds spans and metrics to one client.
 
-A producer gets an interceptor. Of a consumer, `getmany`, `getone` and `commit` are replaced by
-attributes of the object, which refer to it weakly: a dropped consumer is collected at once.
+A producer gets an interceptor. Other methods are replaced by attributes of the object, which refer
+to it weakly: a dropped client is collected at once.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from time import perf_counter
-from typing import Any, Final, TypeVar
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar, cast
 from weakref import ReferenceType, ref
 
 from opentelemetry.metrics import MeterProvider
-from opentelemetry.trace import SpanKind, TracerProvider, use_span
+from opentelemetry.trace import TracerProvider
 
-from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, AIOKafkaShareConsumer
 from aiokafka_lite._consumer_record import ConsumerRecord
-from aiokafka_lite.otel.conventions import (
-    CLIENT_ID,
-    CLUSTER,
-    COUNT,
-    DESTINATION,
-    ERROR,
-    GROUP,
-    OPERATION_NAME,
-    OPERATION_TYPE,
-    PARTITION,
-    SYSTEM,
-    Attributes,
-    error_type,
-    links_to,
-    mark_failed,
-    topics_of,
-)
+from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
+from aiokafka_lite.consumer.core import ConsumerCore
+from aiokafka_lite.group.group_metadata import GroupMetadata
+from aiokafka_lite.otel.client_spans import ClientSpans
 from aiokafka_lite.otel.send_spans import SendSpans
-from aiokafka_lite.otel.telemetry import Telemetry, telemetry_of
+from aiokafka_lite.otel.telemetry import telemetry_of
+from aiokafka_lite.share.share_record import ShareRecord, ShareRecords
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["instrument"]
 
-ClientT = TypeVar("ClientT", AIOKafkaProducer, AIOKafkaConsumer)
+ClientT = TypeVar(
+    "ClientT",
+    AIOKafkaProducer[Any, Any],
+    AIOKafkaConsumer[Any, Any],
+    AIOKafkaShareConsumer[Any, Any],
+)
+BatchT = TypeVar("BatchT", RecordBatch[Any, Any], ColumnBatch)
+_C = TypeVar("_C")
+
+Record = ConsumerRecord[Any, Any]
+Offsets = Mapping[TopicPartition, int | tuple[int, str] | OffsetAndMetadata]
 
 _MARK: Final = "_telemetry"
 
@@ -55,7 +54,7 @@ def instrument(
     """Add spans and metrics to a client. A second call does nothing.
 
     Args:
-        client: A producer that was not started yet, or a consumer.
+        client: A producer that was not started yet, a consumer or a share consumer.
         tracer_provider: None: the global one.
         meter_provider: None: the global one.
 
@@ -63,42 +62,104 @@ def instrument(
         The client.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: It is none of them.
         IllegalStateError: The producer was started.
     """
-    if not isinstance(client, AIOKafkaProducer | AIOKafkaConsumer):
+    if not isinstance(client, AIOKafkaProducer | AIOKafkaConsumer | AIOKafkaShareConsumer):
         raise TypeError(f"`client` should be a producer or consumer, not {client!r}")
     if hasattr(client, _MARK):
         return client
     telemetry = telemetry_of(tracer_provider, meter_provider)
+    _, client_id, group = client._identity()
+    spans = ClientSpans(telemetry, client_id, group)
     if isinstance(client, AIOKafkaProducer):
-        _, client_id, _ = client._identity()
         client._add_interceptor(SendSpans(telemetry, client._cluster, client_id))
+        _replace(client, _ProducerCalls(client, spans))
+    elif isinstance(client, AIOKafkaConsumer):
+        calls = _ConsumerCalls(client, spans)
+        _replace(client, calls)
+        calls.observe(client._core)
     else:
-        calls = _ConsumerCalls(client, telemetry)
-        for name in ("getmany", "getone", "commit"):
-            setattr(client, name, getattr(calls, name))
+        _replace(client, _ShareCalls(client, spans))
     setattr(client, _MARK, telemetry)
     return client
 
 
-class _ConsumerCalls:
-    """The replaced methods of one consumer."""
+class _Calls(Generic[_C]):
+    """The replaced methods of one client.
 
-    def __init__(self, consumer: AIOKafkaConsumer, telemetry: Telemetry) -> None:
-        self._consumer: ReferenceType[AIOKafkaConsumer] = ref(consumer)
-        self._telemetry = telemetry
+    Attributes:
+        REPLACED: Their names.
+    """
+
+    REPLACED: tuple[str, ...] = ()
+
+    def __init__(self, client: _C, spans: ClientSpans) -> None:
+        self._client: ReferenceType[_C] = ref(client)
+        self._spans = spans
 
     @property
-    def _this(self) -> AIOKafkaConsumer:
-        consumer = self._consumer()
-        if consumer is None:
-            raise ReferenceError("the consumer was dropped")
-        return consumer
+    def _this(self) -> _C:
+        client = self._client()
+        if client is None:
+            raise ReferenceError("the client was dropped")
+        return client
+
+
+def _replace(client: object, calls: _Calls[Any]) -> None:
+    for name in calls.REPLACED:
+        setattr(client, name, getattr(calls, name))
+
+
+class _ProducerCalls(_Calls[AIOKafkaProducer[Any, Any]]):
+    """Transactions."""
+
+    REPLACED = ("commit_transaction", "abort_transaction", "send_offsets_to_transaction")
+
+    async def commit_transaction(self) -> None:
+        """`AIOKafkaProducer.commit_transaction`, in the span "commit_transaction"."""
+        this = self._this
+        with self._spans.operation(this._cluster, "commit_transaction"):
+            await AIOKafkaProducer.commit_transaction(this)
+
+    async def abort_transaction(self) -> None:
+        """`AIOKafkaProducer.abort_transaction`, in the span "abort_transaction"."""
+        this = self._this
+        with self._spans.operation(this._cluster, "abort_transaction"):
+            await AIOKafkaProducer.abort_transaction(this)
+
+    async def send_offsets_to_transaction(
+        self, offsets: Offsets, group_id: str | GroupMetadata
+    ) -> None:
+        """`AIOKafkaProducer.send_offsets_to_transaction`, in the span "commit TOPIC"."""
+        this = self._this
+        given: object = offsets  # not checked yet
+        topics = _topics(given) if isinstance(given, Mapping) else []
+        group: object = group_id.group_id if isinstance(group_id, GroupMetadata) else group_id
+        named = {"group": group} if isinstance(group, str) else {}
+        with self._spans.operation(this._cluster, "commit", topics, kind="settle", **named):
+            await AIOKafkaProducer.send_offsets_to_transaction(this, offsets, group_id)
+
+
+class _ConsumerCalls(_Calls[AIOKafkaConsumer[Any, Any]]):
+    """Reads and commits."""
+
+    REPLACED = ("getmany", "getone", "commit", "batches", "_core_after")
+
+    def observe(self, core: ConsumerCore) -> None:
+        """Make spans of all commits of a core, auto-commits included."""
+        if core.group is not None:
+            cluster, spans = core.cluster, self._spans
+            core.group.commits.run_in(lambda offsets: spans.auto_commit(cluster, _topics(offsets)))
+
+    def _core_after(self, failed: ConsumerCore) -> ConsumerCore:
+        core = AIOKafkaConsumer._core_after(self._this, failed)
+        self.observe(core)
+        return core
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
+    ) -> dict[TopicPartition, list[Record]]:
         """`AIOKafkaConsumer.getmany`, with the span "poll TOPIC" if it returns records."""
         began, clock = time.time_ns(), perf_counter()
         this = self._this
@@ -107,102 +168,107 @@ class _ConsumerCalls:
         )
         if found:
             records = [record for each in found.values() for record in each]
-            self._on_polled(this, records, began, perf_counter() - clock)
+            self._spans.on_polled(this._core.cluster, records, began, perf_counter() - clock)
         return found
 
-    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
+    async def getone(self, *partitions: TopicPartition) -> Record:
         """`AIOKafkaConsumer.getone`, with the span "poll TOPIC"."""
         began, clock = time.time_ns(), perf_counter()
         this = self._this
         record = await AIOKafkaConsumer.getone(this, *partitions)
-        self._on_polled(this, [record], began, perf_counter() - clock)
+        self._spans.on_polled(this._core.cluster, [record], began, perf_counter() - clock)
         return record
 
-    def _on_polled(
-        self,
-        consumer: AIOKafkaConsumer,
-        records: list[ConsumerRecord[Any, Any]],
-        began: int,
-        took: float,
-    ) -> None:
-        telemetry = self._telemetry
-        topics = topics_of(record.topic for record in records)
-        name = f"poll {topics[DESTINATION]}" if topics else "poll"
-        span = telemetry.tracer.start_span(
-            name,
-            kind=SpanKind.CLIENT,
-            attributes={
-                **_common(consumer, "poll", "receive"),
-                **topics,
-                COUNT: len(records),
-            },
-            links=links_to(records),
-            start_time=began,
+    def batches(self, *, max_records: int | None = None, columns: bool = False) -> Any:
+        """`AIOKafkaConsumer.batches`, with a span "poll TOPIC" for each batch."""
+        this = self._this
+        batches: Any = AIOKafkaConsumer.batches(
+            this,
+            max_records=max_records,
+            columns=columns,  # type: ignore[call-overload]  # either
         )
-        span.end()
-        telemetry.operations.record(
-            took, {SYSTEM: "kafka", OPERATION_NAME: "poll", **topics, **_group(consumer)}
-        )
-        counts = Counter((record.topic, record.partition) for record in records)
-        for (topic, partition), count in counts.items():
-            attributes = {
-                SYSTEM: "kafka",
-                OPERATION_NAME: "poll",
-                DESTINATION: topic,
-                PARTITION: str(partition),
-                **_group(consumer),
-            }
-            telemetry.consumed.add(count, attributes)
+        return _Batches(batches, self._spans, this._core)
 
-    async def commit(
-        self,
-        offsets: Mapping[TopicPartition, int | tuple[int, str] | OffsetAndMetadata] | None = None,
-    ) -> None:
+    async def commit(self, offsets: Offsets | None = None) -> None:
         """`AIOKafkaConsumer.commit`, in the span "commit TOPIC"."""
-        consumer, telemetry = self._this, self._telemetry
+        this = self._this
         partitions: Iterable[TopicPartition] = (
-            offsets if isinstance(offsets, Mapping) else consumer.assignment()
+            offsets if isinstance(offsets, Mapping) else this.assignment()
         )
-        topics = topics_of(getattr(tp, "topic", "") for tp in partitions)
-        name = f"commit {topics[DESTINATION]}" if topics else "commit"
-        span = telemetry.tracer.start_span(
-            name,
-            kind=SpanKind.CLIENT,
-            attributes={**_common(consumer, "commit", "settle"), **topics},
+        with self._spans.commit(this._core.cluster, _topics(partitions)):
+            await AIOKafkaConsumer.commit(this, offsets)
+
+
+class _ShareCalls(_Calls[AIOKafkaShareConsumer[Any, Any]]):
+    """Reads of share consumers, and the wait for acknowledgements."""
+
+    REPLACED = ("getmany", "getone", "flush")
+
+    async def getmany(
+        self, timeout_ms: float = 0, max_records: int | None = None
+    ) -> ShareRecords[Any, Any]:
+        """`AIOKafkaShareConsumer.getmany`, with the span "poll TOPIC" if it returns records."""
+        began, clock = time.time_ns(), perf_counter()
+        this = self._this
+        found = await AIOKafkaShareConsumer.getmany(
+            this, timeout_ms=timeout_ms, max_records=max_records
         )
-        measured: dict[str, Any] = {
-            SYSTEM: "kafka",
-            OPERATION_NAME: "commit",
-            **topics,
-            **_group(consumer),
-        }
-        began = perf_counter()
-        try:
-            with use_span(span, record_exception=False, set_status_on_exception=False):
-                await AIOKafkaConsumer.commit(consumer, offsets)
-        except BaseException as error:
-            measured[ERROR] = error_type(error)
-            mark_failed(span, error)
-            raise
-        finally:
-            span.end()
-            telemetry.operations.record(perf_counter() - began, measured)
+        if found:
+            self._spans.on_polled(this._core.cluster, found, began, perf_counter() - clock)
+        return found
+
+    async def getone(self) -> ShareRecord[Any, Any]:
+        """`AIOKafkaShareConsumer.getone`, with the span "poll TOPIC"."""
+        began, clock = time.time_ns(), perf_counter()
+        this = self._this
+        record = await AIOKafkaShareConsumer.getone(this)
+        self._spans.on_polled(this._core.cluster, [record], began, perf_counter() - clock)
+        return record
+
+    async def flush(self) -> None:
+        """`AIOKafkaShareConsumer.flush`, in the span "ack"."""
+        this = self._this
+        with self._spans.operation(this._core.cluster, "ack", kind="settle"):
+            await AIOKafkaShareConsumer.flush(this)
 
 
-def _group(consumer: AIOKafkaConsumer) -> dict[str, str]:
-    group = consumer._identity()[2]
-    return {} if group is None else {GROUP: group}
+class _Batches(Generic[BatchT]):
+    """The result of `batches`, with a span for each batch."""
+
+    def __init__(self, batches: Any, spans: ClientSpans, core: ConsumerCore) -> None:
+        self._batches = batches
+        self._iterator: AsyncIterator[BatchT] = aiter(batches)
+        self._spans = spans
+        self._core = core
+
+    async def __aenter__(self) -> Self:
+        await self._batches.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._batches.__aexit__(kind, error, traceback)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> BatchT:
+        began, clock = time.time_ns(), perf_counter()
+        batch = await anext(self._iterator)
+        took, cluster = perf_counter() - clock, self._core.cluster
+        if isinstance(batch, RecordBatch):
+            self._spans.on_polled(cluster, batch.records, began, took)
+        else:
+            counts = Counter({tuple(batch.topic_partition): len(batch)})
+            self._spans.on_polled_columns(
+                cluster, cast("Counter[tuple[str, int]]", counts), began, took
+            )
+        return batch
 
 
-def _common(consumer: AIOKafkaConsumer, name: str, kind: str) -> Attributes:
-    attributes: Attributes = {
-        SYSTEM: "kafka",
-        OPERATION_NAME: name,
-        OPERATION_TYPE: kind,
-        CLIENT_ID: consumer._identity()[1],
-        **_group(consumer),
-    }
-    cluster_id = consumer._core.cluster.metadata.cluster_id
-    if cluster_id:
-        attributes[CLUSTER] = cluster_id
-    return attributes
+def _topics(partitions: Iterable[TopicPartition]) -> list[str]:
+    return [getattr(tp, "topic", "") for tp in partitions]

@@ -24,7 +24,7 @@ from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, AIOKafkaShareConsumer
 from aiokafka_lite._arguments import seconds
 from aiokafka_lite.metrics_push.metric_groups import series_name
-from aiokafka_lite.prometheus.snapshots import Client, Snapshot, SnapshotTimeoutError, take
+from aiokafka_lite.metrics_push.snapshots import Client, Snapshot, SnapshotTimeoutError, take
 
 __all__ = ["KafkaCollector"]
 

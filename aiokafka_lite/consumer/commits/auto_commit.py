@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
 from aiokafka_lite._tasks import TaskOwner
@@ -123,6 +124,10 @@ class Commits:
     @on_committed.setter
     def on_committed(self, listener: Callable[[Offsets], None] | None) -> None:
         self._committer.on_committed = listener
+
+    def run_in(self, around: Callable[[Offsets], AbstractContextManager[object]]) -> None:
+        """Run each later commit in the context manager that `around` returns for its offsets."""
+        self._committer.around = around
 
     @property
     def member(self) -> bool:

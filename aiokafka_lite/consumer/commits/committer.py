@@ -18,6 +18,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -147,6 +148,7 @@ class Committer:
 
     Attributes:
         on_committed: Called with the committed offsets. It must not raise.
+        around: Returns a context manager that each commit runs in; None without one.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class Committer:
     ) -> None:
         self.counters = CommitCounters()
         self.on_committed: Callable[[Offsets], None] | None = None
+        self.around: Callable[[Offsets], AbstractContextManager[object]] | None = None
         self._store = store
         self._positions = positions
         self._loop = loop
@@ -207,7 +210,8 @@ class Committer:
         turn = self.take_turn() if turn is None else turn
         try:
             if offsets:
-                await self._commit(offsets, deadline, missing_topics_may_come, turn)
+                with nullcontext() if self.around is None else self.around(offsets):
+                    await self._commit(offsets, deadline, missing_topics_may_come, turn)
         finally:
             turn.end()
 
