@@ -1,4 +1,4 @@
-"""Where a new share group begins: a warning if it skips the records that exist.
+"""Where a new share group begins, with a warning if it skips the records that exist.
 
 The brokers initialize the share partitions of a group with the first fetch, at the end of the
 partition unless the group's configuration differs.
@@ -27,7 +27,7 @@ from aiokafka_lite.protocol.messages.describe_share_group_offsets import (
 )
 from aiokafka_lite.structs import TopicPartition
 
-__all__ = ["warn_of_latest"]
+__all__ = ["begins_at_latest"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -36,16 +36,17 @@ _RESET: Final = "share.auto.offset.reset"
 _LATEST: Final = "latest"
 
 
-async def warn_of_latest(
+async def begins_at_latest(
     cluster: Cluster,
     group_id: str,
     partitions: Collection[TopicPartition],
     deadline: float,
     log_name: str,
-) -> None:
-    """Log a warning if the group is new to all partitions and begins at their ends.
+) -> bool:
+    """Return True if the group is new to a partition, and may begin at its end.
 
-    A client without the right to describe the group's configuration gets no warning.
+    Logs a warning if it is new to all partitions and begins at their ends. A client without the
+    right to describe the group's configuration gets no warning.
 
     Args:
         cluster: Connected.
@@ -54,17 +55,20 @@ async def warn_of_latest(
         deadline: In loop time.
         log_name: Names the consumer in the log.
     """
+    new: set[TopicPartition] = set()
     try:
         # Brokers store the start offset of a partition with its first acknowledgement, so a group
         # that is not new may lack some.
         new = await _uninitialized(cluster, group_id, partitions, deadline)
-        if not new or len(new) < len(partitions):
-            return
+        if not new:
+            return False
         if await _reset(cluster, group_id, deadline) != _LATEST:
-            return
+            return False
     except KafkaError as error:
         log.debug("%s: where the group begins is unknown: %r", log_name, error)
-        return
+        return bool(new)
+    if len(new) < len(partitions):
+        return True
     first, more = min(new), len(new) - 1
     log.warning(
         "%s: the group is new to %s-%d%s, and %s is 'latest': it skips all records that exist. "
@@ -75,6 +79,7 @@ async def warn_of_latest(
         _RESET,
         _RESET,
     )
+    return True
 
 
 async def _uninitialized(

@@ -339,7 +339,10 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         """Connect to the cluster, wait until the topics exist, and join the group.
 
         With a subscription, `start` waits until the coordinator has assigned partitions, for a few
-        seconds at most if there is none for this member. Nothing is acquired before the first read.
+        seconds at most if there is none for this member. If the group is new and begins at
+        `latest`, `start` also waits until the brokers have looked up the ends of the partitions,
+        for 5 seconds at most, and one record for each leader may be acquired meanwhile. Otherwise
+        nothing is acquired before the first read.
 
         Raises:
             KafkaConnectionError: No bootstrap address answered (within `bootstrap_timeout_ms`, if

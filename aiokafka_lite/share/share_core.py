@@ -36,9 +36,10 @@ from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.reading.consumer_lifecycle import GIVE_UP_WITHIN
 from aiokafka_lite.share.acknowledgement import Failures
 from aiokafka_lite.share.acquired_records import Item
-from aiokafka_lite.share.group_beginning import warn_of_latest
+from aiokafka_lite.share.group_beginning import begins_at_latest
 from aiokafka_lite.share.leaders.leader_links import LeaderLinks
 from aiokafka_lite.share.leaders.link_owner import Claimant
+from aiokafka_lite.share.leaders.opening import Opening
 from aiokafka_lite.share.loss_log import LossLog
 from aiokafka_lite.share.records.offset_states import ACCEPT, RELEASE, RENEW
 from aiokafka_lite.share.records.record_marks import Acknowledgement, Marks
@@ -117,6 +118,7 @@ class ShareCore:
         )
         self._leaders = LeaderLinks(cluster, self, options, options.decoding, self._tasks, loop)
         self.assignment: frozenset[TopicPartition] = frozenset()
+        self.opening = Opening(loop)
         self._tracked: frozenset[str] = frozenset()
         self._failure: BaseException | None = None  # raised by the next read
         self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
@@ -153,13 +155,15 @@ class ShareCore:
                 self.starting = False
                 self.buffer.wake()
                 raise
+            if stopped:  # `stop` ends everything
+                if isinstance(error, KafkaError):
+                    raise ConsumerStoppedError() from None
+                raise
             try:
                 if not self.closed:
                     await self.group.close(self.loop.time() + GIVE_UP_WITHIN)
             finally:
                 self._end()
-            if stopped and isinstance(error, KafkaError):
-                raise ConsumerStoppedError() from None
             raise
 
     async def _start(self) -> None:
@@ -174,14 +178,27 @@ class ShareCore:
             self._on_metadata(self.cluster.metadata)
             await self.group.wait_assigned()
             deadline = self.loop.time() + min(LOOK_WITHIN, self.options.request_timeout)
-            await warn_of_latest(
+            if await begins_at_latest(
                 self.cluster,
                 self.options.group_id,
                 self.assignment,
                 deadline,
                 self.options.log_name,
-            )
+            ):
+                await self._open(deadline)
             self._check_running()  # `stop` may have been called meanwhile
+
+    async def _open(self, deadline: float) -> None:
+        """Let the leaders look up where the group begins: the records sent from now on are its."""
+        missing = await self.opening.wait(self.assignment, deadline, self._leaders.wake)
+        if missing:
+            log.warning(
+                "%s: no share session was opened for %s-%d%s yet; records that are sent before the "
+                "first read may be skipped",
+                self.options.log_name,
+                *min(missing),
+                f" and {len(missing) - 1} more partitions" if len(missing) > 1 else "",
+            )
         self.push.start(self._pushed_metrics())
 
     async def stop(self) -> None:
@@ -189,6 +206,7 @@ class ShareCore:
         deadline = self.loop.time() + STOP_WITHIN
         self.stopping = True
         self.buffer.wake()
+        self.opening.end()
         self.push.stop_soon()  # with the metrics of a member that has not left
         try:
             async with self._stop_lock:
@@ -408,7 +426,11 @@ class ShareCore:
 
     def claim(self, link: Claimant) -> tuple[int, bool]:
         """Grant a link a part of what the waiting reads can take."""
-        if self.stopping or len(self.buffer):
+        if self.stopping:
+            return 0, False
+        if self.opening.missing and link.fetches_any(self.opening.missing):
+            return 1, True
+        if len(self.buffer):
             return 0, False
         limits = self.buffer.limits
         if self._wish:
@@ -448,6 +470,7 @@ class ShareCore:
 
     def on_failure(self, error: KafkaError) -> None:
         self._failure = error
+        self.opening.end()
         self.buffer.wake()
 
     def on_acknowledged(self, count: int, failed: bool) -> None:
@@ -471,6 +494,7 @@ class ShareCore:
 
     def _on_assignment(self, assignment: frozenset[TopicPartition]) -> None:
         self.assignment = assignment
+        self.opening.on_assigned(assignment)
         self._route()
 
     def _on_metadata(self, metadata: Metadata) -> None:

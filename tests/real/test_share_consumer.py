@@ -246,6 +246,24 @@ async def test_start_warns_of_a_new_group_at_latest(kafka, topic, caplog) -> Non
     assert "latest" not in caplog.text
 
 
+async def test_a_new_group_at_latest_is_delivered_what_is_sent_after_start(kafka, topic) -> None:
+    name = topic(partitions=3)
+    async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
+        await producer.send_and_wait(name, b"before", partition=0)
+        for number in range(5):  # the leaders look the beginning up while they answer
+            group = f"share-{uuid.uuid4().hex[:10]}"
+            async with consumer_of(kafka, name, group=group) as consumer, asyncio.timeout(60):
+                value = b"%d" % number
+                for partition in range(3):
+                    await producer.send_and_wait(name, value, partition=partition)
+                places = set()
+                while len(places) < 3:
+                    record = await consumer.getone()
+                    assert record.value == value
+                    places.add(record.partition)
+                    record.accept()
+
+
 async def test_batch_optimized_reads_everything_once(kafka, topic) -> None:
     name, group = topic(partitions=2), await new_group(kafka)
     await produce(kafka, name, range(1000), partitions=2)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 from typing import Final
 
@@ -133,6 +133,10 @@ class LeaderLink:
             and not self._closing
             and self.loop.time() >= self._pace.resume_at
         )
+
+    def fetches_any(self, partitions: Collection[TopicPartition]) -> bool:
+        """True if it fetches from any of these partitions."""
+        return any(self._results.name_of(key) in partitions for key in self.session.wanted)
 
     @property
     def _idle(self) -> bool:

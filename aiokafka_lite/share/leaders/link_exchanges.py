@@ -194,11 +194,26 @@ class LinkExchanges:
             return
         results.on_omitted(parts)
         self._take_hints(response)
+        if self._owner.opening.missing:
+            self._open(response)
         if not troubled:
             self._pace.on_success()
         elif not records:
             self._pace.pause(now)
         self._owner.on_fetched(size, now - sent_at)
+
+    def _open(self, response: ShareFetchResponse) -> None:
+        """Report the partitions that are initialized; ask for the others with a new session."""
+        opening = self._owner.opening
+        served = [
+            self._results.name_of(PartitionId(topic.topic_id, partition.partition_index))
+            for topic in response.responses
+            for partition in topic.partitions
+            if not partition.error_code
+        ]
+        opening.on_served([tp for tp in served if tp is not None])
+        if not self._pending.holds and self._link.fetches_any(opening.missing):
+            self._session.reset()
 
     async def _acquire(
         self,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.share.acknowledgement import Failures
 from aiokafka_lite.share.acquired_records import Item
+from aiokafka_lite.share.leaders.opening import Opening
 from aiokafka_lite.structs import TopicPartition
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ class Claimant(Protocol):
     def able(self) -> bool:
         """True if it could fetch now."""
 
+    def fetches_any(self, partitions: Collection[TopicPartition]) -> bool:
+        """True if it fetches from any of these partitions."""
+
 
 class LinkOwner(Protocol):
     """The consumer that a link works for."""
@@ -67,6 +71,10 @@ class LinkOwner(Protocol):
     @property
     def member_id(self) -> str:
         """The id of the member in its group."""
+
+    @property
+    def opening(self) -> Opening:
+        """The partitions that a start waits for."""
 
     def claim(self, link: Claimant) -> tuple[int, bool]:
         """Return how many records the link may acquire now, and True if it should not wait long

@@ -1,0 +1,102 @@
+"""`start` of a group that begins at `latest`: it delivers what is sent afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from aiokafka_lite import AIOKafkaShareConsumer, ConsumerStoppedError
+from aiokafka_lite.errors import TopicAuthorizationFailedError
+from aiokafka_lite.protocol.messages.share_fetch import ShareFetchResponse
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.share import share_core
+from aiokafka_lite.testing import FakeCluster
+
+PATIENCE = 60.0
+FETCH = ApiKey.SHARE_FETCH
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def accept(consumer: AIOKafkaShareConsumer, count: int) -> list[bytes]:
+    values: list[bytes] = []
+    async with asyncio.timeout(PATIENCE):
+        async for record in consumer:
+            values.append(record.value)
+            record.accept()
+            if len(values) == count:
+                break
+    return sorted(values)
+
+
+def send(cluster: FakeCluster, *values: bytes) -> None:
+    for number, value in enumerate(values):
+        cluster.produce("jobs", value, partition=number % 2)
+
+
+@pytest.mark.parametrize("mode", ["record_limit", "batch_optimized"])
+async def test_what_is_sent_after_start_is_delivered(cluster, make, mode) -> None:
+    send(cluster, b"before", b"before")
+    async with make("jobs", group_id="late", acquire_mode=mode) as consumer:
+        send(cluster, b"1", b"2", b"3")
+        assert await accept(consumer, 3) == [b"1", b"2", b"3"]
+
+
+async def test_a_leader_that_does_not_know_the_beginning_yet_is_asked_again(cluster, make) -> None:
+    epochs: list[int] = []
+
+    def note(request: object) -> bool:
+        epochs.append(request.share_session_epoch)  # type: ignore[attr-defined]
+        return True
+
+    def leave_out(response: ShareFetchResponse) -> None:
+        if len(epochs) <= 3:
+            response.responses.clear()
+
+    cluster.control(FETCH, times=None, node=0, after_handling=True, when=note, edit=leave_out)
+    async with make("jobs", group_id="late") as consumer:
+        assert epochs == [0, 0, 0, 0]
+        send(cluster, b"1", b"2")
+        assert await accept(consumer, 2) == [b"1", b"2"]
+
+
+async def test_nothing_is_acquired_early_of_a_group_that_begins_elsewhere(cluster, make) -> None:
+    send(cluster, b"1", b"2")
+    async with make("jobs") as consumer:
+        assert len(consumer._core.buffer) == 0
+        assert not any(link.session.open for link in consumer._core._leaders._links.values())
+        assert await accept(consumer, 2) == [b"1", b"2"]
+
+
+async def test_start_does_not_wait_long_for_a_silent_leader(
+    cluster, make, monkeypatch, caplog
+) -> None:
+    monkeypatch.setattr(share_core, "LOOK_WITHIN", 0.5)
+    cluster.control(FETCH, times=None, node=1, drop=True)
+    async with asyncio.timeout(PATIENCE), make("jobs", group_id="late") as consumer:
+        assert "no share session was opened for jobs-1 yet" in caplog.text
+        send(cluster, b"1")
+        assert await accept(consumer, 1) == [b"1"]
+
+
+async def test_a_refusal_ends_the_wait_and_fails_the_first_read(cluster, make) -> None:
+    cluster.control(FETCH, times=None, error=TopicAuthorizationFailedError)
+    async with asyncio.timeout(PATIENCE), make("jobs", group_id="late") as consumer:
+        with pytest.raises(TopicAuthorizationFailedError):
+            await consumer.getone()
+
+
+async def test_stop_ends_a_start_that_waits_for_a_leader(cluster, make) -> None:
+    fault = cluster.control(FETCH, times=None, drop=True)
+    consumer = make("jobs", group_id="late")
+    starting = asyncio.create_task(consumer.start())
+    await until(lambda: fault.hits)
+    await consumer.stop()
+    with pytest.raises(ConsumerStoppedError):
+        await starting
