@@ -272,7 +272,7 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
         sasl_kerberos_service_name: str = "kafka",
         sasl_kerberos_domain_name: str | None = None,
         sasl_kerberos_principal: str | None = None,
-        sasl_kerberos_keytab: str | None = None,
+        sasl_kerberos_keytab: str | PathLike[str] | None = None,
         sasl_kerberos_cache: str | None = None,
         sasl_scram_tokenauth: bool = False,
         sasl_aws_credentials: AwsCredentials | CredentialSource | None = None,

@@ -33,7 +33,7 @@ def connection_options(
     sasl_kerberos_domain_name: str | None,
     sasl_oauth_token_provider: AbstractTokenProvider | None,
     sasl_kerberos_principal: str | None = None,
-    sasl_kerberos_keytab: str | None = None,
+    sasl_kerberos_keytab: str | PathLike[str] | None = None,
     sasl_kerberos_cache: str | None = None,
     sasl_scram_tokenauth: bool = False,
     sasl_aws_credentials: AwsCredentials | CredentialSource | None = None,

@@ -80,7 +80,7 @@ def _clients(
         ("honoured", _list([*taken, *also])),
         ("honoured: security", _list(secured)),
         ("taken, without effect", _list(no_effect)),
-        ("refused: Kerberos, and what only Java can do", _list(never)),
+        ("refused: what only Java can do", _list(never)),
         *(("refused", f"`{name}`: {why}.") for name, why in sorted(refused.items())),
     ]
     return _table(("", "`kafka.` and"), rows)

@@ -31,10 +31,15 @@ _OF_CONNECTIONS: Final = (
     "proxy_url",
     "reconnect_backoff_max_ms",
     "reconnect_backoff_ms",
+    "sasl_kerberos_cache",
+    "sasl_kerberos_keytab",
+    "sasl_kerberos_principal",
+    "sasl_kerberos_service_name",
     "sasl_mechanism",
     "sasl_oauth_token_provider",
     "sasl_plain_password",
     "sasl_plain_username",
+    "sasl_scram_tokenauth",
     "security_protocol",
     "socket_connection_setup_timeout_ms",
     "ssl_cadata",
@@ -167,6 +172,7 @@ async def open_lookup(arguments: Mapping[str, Any], timeout: float) -> AsyncIter
         "sasl_plain_username": None,
         "sasl_plain_password": None,
         "sasl_oauth_token_provider": None,
+        "sasl_kerberos_service_name": None,
         "ssl_context": None,
     }
     cluster = Cluster(
@@ -174,7 +180,6 @@ async def open_lookup(arguments: Mapping[str, Any], timeout: float) -> AsyncIter
         connection_options(
             client_id=arguments["client_id"],
             request_timeout=arguments["request_timeout_ms"] / 1000,
-            sasl_kerberos_service_name=None,
             sasl_kerberos_domain_name=None,
             **(defaults | given),
         ),

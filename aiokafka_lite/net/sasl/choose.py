@@ -4,6 +4,7 @@ A mechanism is imported only when it is chosen.
 """
 
 from collections.abc import Mapping
+from os import PathLike, fspath
 from typing import Final, Literal
 
 from aiokafka_lite.abc import AbstractTokenProvider
@@ -107,6 +108,9 @@ def _gssapi(arguments: Mapping[str, object]) -> Mechanism:
     from aiokafka_lite.net.gss import KerberosLogin
     from aiokafka_lite.net.sasl.gssapi import Gssapi
 
+    keytab = arguments.get("sasl_kerberos_keytab")
+    if isinstance(keytab, PathLike):
+        arguments = {**arguments, "sasl_kerberos_keytab": fspath(keytab)}
     service, domain, principal, keytab, cache = (
         _named(arguments, f"sasl_kerberos_{name}")
         for name in ("service_name", "domain_name", "principal", "keytab", "cache")

@@ -30,6 +30,8 @@ _MODULE_OF: Final = {
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
+    "AWS_MSK_IAM": "IAMLoginModule",
 }
 
 _JAVA_ONLY: Final = (
@@ -40,25 +42,28 @@ _JAVA_ONLY: Final = (
     "sasl.oauthbearer.jwt.retriever.class",
     "sasl.oauthbearer.jwt.validator.class",
 )
-_OF_KERBEROS: Final = (
-    "sasl.kerberos.kinit.cmd",
-    "sasl.kerberos.min.time.before.relogin",
-    "sasl.kerberos.service.name",
-    "sasl.kerberos.ticket.renew.jitter",
-    "sasl.kerberos.ticket.renew.window.factor",
-)
 _LOGIN_CALLBACK: Final = "sasl.login.callback.handler.class"
 _KNOWN_CALLBACKS: Final = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler",
 )
 """Java's client of a token endpoint, which `ClientCredentials` replaces."""
+_KNOWN_CLASSES: Final = frozenset(
+    {
+        *((_LOGIN_CALLBACK, known) for known in _KNOWN_CALLBACKS),
+        (
+            "sasl.client.callback.handler.class",
+            "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+        ),
+    }
+)
+"""Options and Java classes that this client replaces."""
 
 SASL_OPTIONS: Final = frozenset(
     {
         *_JAVA_ONLY,
-        *_OF_KERBEROS,
         "sasl.jaas.config",
+        "sasl.kerberos.service.name",
         "sasl.mechanism",
         "sasl.oauthbearer.client.credentials.client.id",
         "sasl.oauthbearer.client.credentials.client.secret",
@@ -68,7 +73,7 @@ SASL_OPTIONS: Final = frozenset(
 )
 """The `sasl.*` options handled here, including the rejected ones."""
 
-SASL_REFUSED: Final = frozenset({*_JAVA_ONLY, *_OF_KERBEROS})
+SASL_REFUSED: Final = frozenset(_JAVA_ONLY)
 """Those of them that are rejected."""
 
 
@@ -127,20 +132,13 @@ def sasl_arguments(options: Mapping[str, str]) -> dict[str, object]:
         KafkaConfigurationError: An option is unsupported; the message names the alternative.
     """
     mechanism = options.get("sasl.mechanism", "GSSAPI")
-    if mechanism == "GSSAPI" or any(name in options for name in _OF_KERBEROS):
-        raise KafkaConfigurationError(
-            "Kafka option 'sasl.mechanism' is GSSAPI (Kafka's default), and Kerberos is not "
-            f"supported: set 'kafka.sasl.mechanism' to one of {', '.join(_MODULE_OF)}"
-        )
     if mechanism not in _MODULE_OF:
         raise KafkaConfigurationError(
             f"Kafka option 'sasl.mechanism' should be one of {', '.join(_MODULE_OF)}, not "
             f"{mechanism!r}"
         )
     for name in _JAVA_ONLY:
-        if name in options and (name, options[name]) not in (
-            (_LOGIN_CALLBACK, known) for known in _KNOWN_CALLBACKS
-        ):
+        if name in options and (name, options[name]) not in _KNOWN_CLASSES:
             raise KafkaConfigurationError(
                 f"Kafka option '{name}' names or needs a Java class, which cannot be loaded here. "
                 f"With OAUTHBEARER, set 'kafka.sasl.oauthbearer.token.endpoint.url' instead"
@@ -151,21 +149,64 @@ def sasl_arguments(options: Mapping[str, str]) -> dict[str, object]:
             "sasl_mechanism": mechanism,
             "sasl_oauth_token_provider": _credentials(options, login),
         }
+    if mechanism == "GSSAPI":
+        return {"sasl_mechanism": mechanism, **_kerberos(options, login)}
+    if mechanism == "AWS_MSK_IAM":
+        _check_iam(login)
+        return {"sasl_mechanism": mechanism}
     if login is None:
         raise KafkaConfigurationError(f"{_OPTION} must be specified with {mechanism}")
-    if login.options.get("tokenauth", "false").lower() == "true":
-        raise KafkaConfigurationError(
-            f"{_OPTION} requests a delegation token ('tokenauth'), which is not supported. Log in "
-            "with a user name and a password instead"
-        )
     for name in ("username", "password"):
         if name not in login.options:
             raise KafkaConfigurationError(f"{_OPTION} should name a {name!r}")
-    return {
+    arguments: dict[str, object] = {
         "sasl_mechanism": mechanism,
         "sasl_plain_username": login.options["username"],
         "sasl_plain_password": login.options["password"],
     }
+    if mechanism != "PLAIN" and _flag(login, "tokenauth"):
+        arguments["sasl_scram_tokenauth"] = True
+    return arguments
+
+
+def _flag(login: Login, name: str) -> bool:
+    return login.options.get(name, "false").lower() == "true"
+
+
+def _kerberos(options: Mapping[str, str], login: Login | None) -> dict[str, object]:
+    """Return the arguments of Kerberos from the options of the JVM's Krb5LoginModule."""
+    given: Mapping[str, str] = {} if login is None else login.options
+    service = options.get("sasl.kerberos.service.name", given.get("serviceName"))
+    if service is None:
+        raise KafkaConfigurationError(
+            "Kafka option 'sasl.mechanism' is GSSAPI (Kafka's default), which requires "
+            "'kafka.sasl.kerberos.service.name'. For another mechanism set 'kafka.sasl.mechanism'"
+        )
+    arguments: dict[str, object] = {"sasl_kerberos_service_name": service}
+    if "principal" in given:
+        arguments["sasl_kerberos_principal"] = given["principal"]
+    if login is not None and _flag(login, "useKeyTab") and "keyTab" in given:
+        from aiokafka_lite.spark.kafka_options.shipped_file import ShippedFile
+
+        path = given["keyTab"]
+        arguments["sasl_kerberos_keytab"] = ShippedFile(path.removeprefix("file://"))
+    if login is not None and _flag(login, "useTicketCache") and "ticketCache" in given:
+        arguments["sasl_kerberos_cache"] = given["ticketCache"]
+    return arguments
+
+
+def _check_iam(login: Login | None) -> None:
+    if login is None:
+        raise KafkaConfigurationError(
+            f"{_OPTION} must be specified with AWS_MSK_IAM: "
+            "'software.amazon.msk.auth.iam.IAMLoginModule required;'"
+        )
+    for name in ("awsProfileName", "awsRoleArn"):
+        if name in login.options:
+            raise KafkaConfigurationError(
+                f"{_OPTION} has {name!r}, which is not supported. Set AWS_PROFILE in the "
+                "environment of the driver and the executors, or give them the role"
+            )
 
 
 def _login(options: Mapping[str, str], mechanism: str) -> Login | None:

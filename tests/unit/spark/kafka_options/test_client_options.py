@@ -2,6 +2,7 @@
 
 import inspect
 import logging
+import os
 import pickle
 import re
 from collections.abc import Callable
@@ -18,12 +19,14 @@ from aiokafka_lite.spark.kafka_options.client_options import (
     producer_arguments,
 )
 from aiokafka_lite.spark.kafka_options.jaas import parse_jaas
+from aiokafka_lite.spark.kafka_options.shipped_file import ShippedFile
 from aiokafka_lite.spark.kafka_options.tokens import ClientCredentials
 from aiokafka_lite.spark.options import ReadOptions
 from aiokafka_lite.spark.runtime import client_key
 from aiokafka_lite.spark.task_reading import ReadSettings
 
 KAFKA = {"kafka.bootstrap.servers": "a:1,b:2"}
+IAM = "software.amazon.msk.auth.iam.IAMLoginModule required {};"
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" {};'
 READING = {
     "allow_auto_create_topics": False,
@@ -154,10 +157,18 @@ def test_user_name_and_password() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "GSSAPI (Kafka's default), and Kerberos is not supported"),
+        ({}, "GSSAPI (Kafka's default), which requires 'kafka.sasl.kerberos.service.name'"),
         ({"sasl_mechanism": "PLAIN"}, "'sasl.jaas.config' must be specified with PLAIN"),
         ({"sasl_mechanism": "NTLM"}, "should be one of PLAIN"),
-        ({"sasl_mechanism": "AWS_MSK_IAM"}, "should be one of PLAIN"),
+        ({"sasl_mechanism": "AWS_MSK_IAM"}, "must be specified with AWS_MSK_IAM"),
+        (
+            {"sasl_mechanism": "AWS_MSK_IAM", "sasl_jaas_config": IAM.format("awsRoleArn=a")},
+            "'awsRoleArn', which is not supported",
+        ),
+        (
+            {"sasl_mechanism": "GSSAPI", "sasl_jaas_config": PLAIN.format("")},
+            "requires Krb5LoginModule",
+        ),
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN.format("")}, "name a 'password'"),
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN.format("x")[:-1]}, "semicolon"),
         ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN.format("x")}, "name=value"),
@@ -229,13 +240,74 @@ def test_repr_contains_no_secret(tls_files: tuple[Path, Path]) -> None:
         assert "PRIVATE KEY" not in repr(each)
 
 
-def test_delegation_tokens_are_refused() -> None:
+def test_delegation_token() -> None:
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    with pytest.raises(KafkaConfigurationError, match="delegation token"):
-        consumer(
-            security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-256",
-            sasl_jaas_config=f'{module} required username=u password=p tokenauth="true";',
-        )  # fmt: skip
+    told = consumer(
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-256",
+        sasl_jaas_config=f'{module} required username=id password="aG1hYw==" tokenauth="true";',
+    )  # fmt: skip
+    assert {name: value for name, value in told.items() if name.startswith("sasl_")} == {
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": "id",
+        "sasl_plain_password": "aG1hYw==",
+        "sasl_scram_tokenauth": True,
+    }
+
+
+async def test_kerberos_with_a_shipped_keytab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = consumer(
+        security_protocol="SASL_PLAINTEXT", sasl_mechanism="GSSAPI",
+        sasl_kerberos_service_name="kafka",
+        sasl_kerberos_kinit_cmd="/usr/bin/kinit",
+        sasl_jaas_config=(
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+            'keyTab="./alice.keytab" principal="alice@EXAMPLE.COM" ;'
+        ),
+    )  # fmt: skip
+    keytab = told["sasl_kerberos_keytab"]
+    assert isinstance(keytab, ShippedFile)
+    assert {name: value for name, value in told.items() if name.startswith("sasl_")} == {
+        "sasl_mechanism": "GSSAPI",
+        "sasl_kerberos_service_name": "kafka",
+        "sasl_kerberos_principal": "alice@EXAMPLE.COM",
+        "sasl_kerberos_keytab": ShippedFile("./alice.keytab"),
+    }
+    assert pickle.loads(pickle.dumps(keytab)) == keytab
+    monkeypatch.chdir(tmp_path)
+    assert os.fspath(keytab) == "./alice.keytab"  # nowhere: the error names it as it was written
+    pyspark = pytest.importorskip("pyspark")
+    (tmp_path / "shipped").mkdir()
+    (tmp_path / "shipped/alice.keytab").write_bytes(b"keys")
+    monkeypatch.setattr(
+        pyspark.SparkFiles, "getRootDirectory", classmethod(lambda _: str(tmp_path / "shipped"))
+    )
+    assert os.fspath(keytab) == str(tmp_path / "shipped/alice.keytab")
+    (tmp_path / "alice.keytab").write_bytes(b"keys")
+    assert os.fspath(keytab) == "./alice.keytab"  # the working directory, as on YARN
+    await AIOKafkaConsumer(**told).stop()  # type: ignore[arg-type]
+
+
+def test_kerberos_with_a_ticket_cache() -> None:
+    told = consumer(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_jaas_config=(
+            "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true "
+            'ticketCache="/tmp/krb5cc_7" serviceName="brokers";'
+        ),
+    )  # fmt: skip
+    assert told["sasl_kerberos_cache"] == "/tmp/krb5cc_7"
+    assert told["sasl_kerberos_service_name"] == "brokers"
+
+
+def test_aws_msk_iam() -> None:
+    told = consumer(
+        security_protocol="SASL_SSL", sasl_mechanism="AWS_MSK_IAM",
+        sasl_jaas_config=IAM.format(""),
+        sasl_client_callback_handler_class="software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+    )  # fmt: skip
+    assert told["sasl_mechanism"] == "AWS_MSK_IAM"
 
 
 def test_token_providers_can_be_pickled_and_compared() -> None:
