@@ -86,8 +86,11 @@ def _error(core: ConsumerCore) -> Exception | None:
     if core.reader.error is not None:
         return core.reader.error
     group = core.group
-    if group is not None and group.failure is not None and core.subscription.shared:
-        return group.failure
+    if group is not None and core.subscription.shared:
+        # The membership fails at once; a task passes the error on a pass of the loop later.
+        failure = group.failure or group.driver.membership.pending_failure
+        if failure is not None:
+            return failure
     return next((state.error for state in core.positions if state.error is not None), None)
 
 

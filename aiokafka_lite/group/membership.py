@@ -330,6 +330,10 @@ class Membership(Protocol):
         """Assigned topics whose names `on_metadata` has not reported yet; while there are any, a
         rejoin is needed (consumer protocol only)."""
 
+    @property
+    def pending_failure(self) -> KafkaError | None:
+        """The lasting error that the next `Fail` will report; None if there is none."""
+
     # steps
 
     def next_step(self, now: float) -> Step | None:

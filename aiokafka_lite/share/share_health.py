@@ -60,7 +60,8 @@ def _state(
     """The state as far as it does not depend on whether brokers answer, the reason, the error."""
     if stopped:
         return HealthState.STOPPED, "stop() was called", None
-    error = core.crash or core.failure
+    # The membership fails at once; a task passes the error on a pass of the loop later.
+    error = core.crash or core.failure or core.group.driver.membership.pending_failure
     if error is not None:
         return HealthState.FAILED, f"{type(error).__name__}: {error}", error
     if not core.started:

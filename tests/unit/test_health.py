@@ -606,3 +606,42 @@ async def test_ping_of_a_client_that_is_not_started(world: World) -> None:
     client = AIOKafkaClient(bootstrap_servers=world.cluster.bootstrap_servers)
     with pytest.raises(IllegalStateError):
         await client.ping()
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer", "share"])
+async def test_a_failed_state_has_its_error_from_the_first_moment(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The membership fails before the task that reports it runs: `health()` may be called then."""
+    seen: list[Health] = []
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        servers = cluster.bootstrap_servers
+        consumer: AIOKafkaConsumer | AIOKafkaShareConsumer
+        if kind == "share":
+            consumer = AIOKafkaShareConsumer("orders", bootstrap_servers=servers, group_id="g")
+            heartbeat = ApiKey.SHARE_GROUP_HEARTBEAT
+        else:
+            consumer = AIOKafkaConsumer(
+                "orders",
+                bootstrap_servers=servers,
+                group_id="g",
+                group_protocol=kind,
+                heartbeat_interval_ms=50 if kind == "classic" else 3000,
+            )
+            heartbeat = ApiKey.HEARTBEAT if kind == "classic" else ApiKey.CONSUMER_GROUP_HEARTBEAT
+        async with consumer:
+            group: Any = consumer._core.group
+            driver = group.driver
+            wake = driver.wake
+
+            def watch() -> None:
+                seen.append(consumer.health())
+                wake()
+
+            monkeypatch.setattr(driver, "wake", watch)
+            for api_key in (heartbeat, ApiKey.JOIN_GROUP):
+                cluster.control(api_key, times=None, error=GroupAuthorizationFailedError)
+            await until(lambda: any(each.state is HealthState.FAILED for each in seen))
+            assert consumer.health().state is HealthState.FAILED
+    failed = [each for each in seen if each.state is HealthState.FAILED]
+    assert {type(each.last_error) for each in failed} == {GroupAuthorizationFailedError}

@@ -73,6 +73,10 @@ class ClassicMember:
         self._stay = False  # leave without a LeaveGroup
 
     @property
+    def pending_failure(self) -> KafkaError | None:
+        return self._failure
+
+    @property
     def state(self) -> ClassicState:
         """The current state."""
         return self._state

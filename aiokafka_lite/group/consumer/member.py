@@ -65,6 +65,10 @@ class ConsumerMember:
     # what it is
 
     @property
+    def pending_failure(self) -> KafkaError | None:
+        return self._failure
+
+    @property
     def state(self) -> MemberState:
         """The current state; read-only."""
         return self._state
