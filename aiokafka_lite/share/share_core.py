@@ -187,6 +187,7 @@ class ShareCore:
             ):
                 await self._open(deadline)
             self._check_running()  # `stop` may have been called meanwhile
+        self.push.start(self._pushed_metrics())
 
     async def _open(self, deadline: float) -> None:
         """Let the leaders look up where the group begins: the records sent from now on are its."""
@@ -199,7 +200,6 @@ class ShareCore:
                 *min(missing),
                 f" and {len(missing) - 1} more partitions" if len(missing) > 1 else "",
             )
-        self.push.start(self._pushed_metrics())
 
     async def stop(self) -> None:
         """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""

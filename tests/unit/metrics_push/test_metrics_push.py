@@ -299,3 +299,19 @@ async def test_a_dropped_producer_ends_its_task(cluster: FakeCluster) -> None:
     async with asyncio.timeout(PATIENCE):
         await asyncio.wait({task})
     assert task.cancelled()
+
+
+@pytest.mark.parametrize("topics", [(), ("orders",)], ids=["no topics", "old group"])
+async def test_a_share_consumer_that_opens_no_session_at_start_pushes_metrics(
+    cluster: FakeCluster, topics: tuple[str, ...]
+) -> None:
+    earliest = ConfigResource("group", "g", configs={"share.auto.offset.reset": "earliest"})
+    async with AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        await admin.alter_configs([earliest])
+    await subscribe(cluster)
+    servers = cluster.bootstrap_servers
+    async with AIOKafkaShareConsumer(
+        *topics, bootstrap_servers=servers, client_id="s", group_id="g"
+    ) as consumer:
+        assert await consumer.client_instance_id()
+        await until(cluster, client="s")
