@@ -19,6 +19,8 @@ VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.
 
 _BLOCKS: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
 _LARGEST_FILE: Final = 16 * 1024 * 1024
+_SHORTEST_KEY: Final = 40
+"""Fewer characters than those of any private key in base64."""
 _JKS: Final = b"\xfe\xed\xfe\xed"
 
 
@@ -209,21 +211,25 @@ def _version(status: os.stat_result) -> FileVersion:
 
 
 def _is_text(value: str) -> bool:
-    return "-----BEGIN " in value
+    """True for PEM text, and for text that was meant to be PEM: errors show a path, but no key."""
+    return "-----BEGIN " in value or "\n" in value
 
 
 def _read(option: str, value: str, versions: dict[str, FileVersion]) -> tuple[str, bytes]:
     """Return the option's name for messages, and its content."""
     if _is_text(value):
         return f"`{option}`", value.encode(errors="replace")
-    name = f"`{option}` {value!r}"
+    # It may be a key without its PEM header, in base64, which has no dot.
+    shown = "." in value or len(value) < _SHORTEST_KEY
+    name = f"`{option}` {value!r}" if shown else f"`{option}`, a text of {len(value)} characters,"
     try:
         with open(value, "rb") as file:
             versions[value] = _version(os.fstat(file.fileno()))
             data = file.read(_LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
-        raise KafkaConfigurationError(f"{name} cannot be read: {reason}") from error
+        cause = error if shown else None
+        raise KafkaConfigurationError(f"{name} cannot be read: {reason}") from cause
     if len(data) > _LARGEST_FILE:
         raise KafkaConfigurationError(f"{name} is larger than {_LARGEST_FILE >> 20} MiB")
     return name, data

@@ -1,0 +1,175 @@
+"""A secret of TLS, proxies or token sources is in no repr, log, error, traceback or metric."""
+
+import asyncio
+import gc
+import subprocess
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiokafka_lite import (
+    AIOKafkaAdminClient,
+    AIOKafkaClient,
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    AIOKafkaShareConsumer,
+)
+from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.oauth import (
+    AwsCredentials,
+    ClientCredentials,
+    HttpRequest,
+    HttpResponse,
+    JwtBearer,
+    MskIam,
+    TokenFile,
+)
+from aiokafka_lite.testing import FakeCluster
+from tests.certificates import Authority, Certificate
+from tests.proxies import ProxyServer
+
+MARKER = "m4rker"
+"""Part of every secret here, but of nothing else."""
+
+
+@pytest.fixture(scope="module")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
+    authority = Authority(tmp_path_factory.mktemp("authority") / "ca")
+    return authority.issue("client", password=MARKER)
+
+
+@pytest.fixture(scope="module")
+def plain_key(encrypted: Certificate) -> str:
+    """The same key without its password, and with the marker in a comment."""
+    command = ["openssl", "pkey", "-in", str(encrypted.key), "-passin", f"pass:{MARKER}"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    return f"{MARKER}\n{done.stdout}"
+
+
+def reprs() -> str:
+    """The repr and str of all reachable objects of this package's classes, and their metrics."""
+    found = []
+    for each in gc.get_objects():
+        module = str(type(each).__module__)
+        if module.startswith("aiokafka_lite.") and not module.startswith("aiokafka_lite.testing"):
+            found.append(f"{each!r} {each}")
+            if callable(metrics := getattr(type(each), "metrics", None)):
+                try:
+                    found.append(repr(metrics(each)))
+                except TypeError:  # it takes arguments: an inner part of a client's metrics
+                    continue
+    return "\n".join(found)
+
+
+async def everything_said(options: dict[str, Any]) -> str:
+    """All that clients with these options show while they fail to start."""
+    said = []
+    for make in (
+        AIOKafkaProducer,
+        AIOKafkaConsumer,
+        AIOKafkaAdminClient,
+        AIOKafkaClient,
+        lambda **given: AIOKafkaShareConsumer("t", group_id="g", **given),
+    ):
+        try:
+            client = make(**options)
+        except (TypeError, ValueError) as error:
+            said += traceback.format_exception(error)
+            continue
+        try:
+            async with asyncio.timeout(60):
+                await (client.bootstrap() if make is AIOKafkaClient else client.start())
+        except KafkaError as error:
+            said += traceback.format_exception(error)
+        said.append(reprs())
+        await (client.stop() if hasattr(client, "stop") else client.close())
+    return "\n".join(said)
+
+
+@pytest.mark.parametrize("scheme", ["socks5", "http"])
+async def test_tls_and_proxy_secrets_stay_hidden(
+    scheme: str, encrypted: Certificate, plain_key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    for right in (True, False):
+        async with (
+            FakeCluster() as cluster,
+            ProxyServer(scheme, credentials=f"{MARKER}:{MARKER}") as proxy,
+        ):
+            common = {
+                "bootstrap_servers": cluster.bootstrap_servers,
+                "security_protocol": "SSL",  # which the broker does not speak
+                "proxy_url": proxy.url(f"{MARKER}:{MARKER}{'' if right else 'x'}"),
+            }
+            cert, key = encrypted.cert.read_text(), encrypted.key.read_text()
+            for own in (
+                {"ssl_certfile": cert, "ssl_keyfile": key, "ssl_password": MARKER},
+                {"ssl_certfile": cert, "ssl_keyfile": key, "ssl_password": f"{MARKER}x"},
+                {"ssl_certfile": encrypted.cert, "ssl_keyfile": key.replace("E", "F")},
+                {"ssl_certfile": cert + plain_key},
+                {"ssl_certfile": cert, "ssl_keyfile": plain_key},
+                {"ssl_certfile": cert, "ssl_keyfile": plain_key.replace("E", "F")},
+                {"ssl_certfile": cert, "ssl_keyfile": "".join(plain_key.splitlines()[2:-1])},
+                {"ssl_cafile": plain_key},
+                {"ssl_cadata": plain_key},
+            ):
+                said = await everything_said({**common, **own})
+                assert MARKER not in said
+                for line in plain_key.splitlines()[2:-1]:
+                    assert line not in said
+    assert MARKER not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "invalid",
+    [
+        {"proxy_url": f"ftp://{MARKER}:{MARKER}@proxy"},
+        {"proxy_url": f"http://{MARKER}:{MARKER}@proxy:port"},
+        {"proxy_url": f"socks5://ann:{MARKER * 100}@proxy"},
+        {"ssl_password": MARKER},
+        {"ssl_password": [MARKER], "security_protocol": "SSL"},
+        {"ssl_keyfile": f"-----BEGIN {MARKER}", "security_protocol": "SSL"},
+        {"ssl_certfile": f"-----BEGIN {MARKER}", "security_protocol": "SSL"},
+        {"ssl_cadata": [MARKER], "security_protocol": "SSL"},
+        {"sasl_plain_password": [MARKER], "security_protocol": "SASL_PLAINTEXT"},
+        {"sasl_plain_password": MARKER, "security_protocol": "SASL_PLAINTEXT"},
+    ],
+)
+async def test_errors_of_invalid_options_hide_the_secret(invalid: dict[str, Any]) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        AIOKafkaProducer(**invalid)
+    # Without the source lines of this file, which contain the marker's name only.
+    assert MARKER not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_token_sources_hide_their_secrets(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    (tmp_path / "jwt").write_text(MARKER)
+
+    async def refuse(request: HttpRequest) -> HttpResponse:
+        assert MARKER not in repr(request)
+        return HttpResponse(401, b'{"error": "invalid_client"}')
+
+    url = "https://login.example.com/token"
+    providers = [
+        ClientCredentials(url, "me", MARKER, fetch=refuse),
+        ClientCredentials(url, "me", client_assertion=str(tmp_path / "jwt"), fetch=refuse),
+        JwtBearer(url, str(tmp_path / "jwt"), fetch=refuse),
+        TokenFile(str(tmp_path / "jwt")),
+        MskIam("eu-west-1", credentials=AwsCredentials("AKIA", MARKER, MARKER)),
+    ]
+    for provider in providers:
+        assert MARKER not in f"{provider!r} {provider}"
+        said = []
+        try:
+            await provider.token()
+        except (KafkaError, ValueError) as error:
+            said += traceback.format_exception(error)
+        assert MARKER not in "".join(said)
+        assert MARKER not in f"{provider!r} {provider}"
+    assert MARKER not in caplog.text
+    assert MARKER not in reprs()
