@@ -1,4 +1,4 @@
-"""A Kerberos KDC (MIT's krb5kdc) on loopback, which needs no rights of root.
+"""A Kerberos KDC (MIT's krb5kdc) on loopback, which needs no rights of root, and a Kafka for it.
 
 The realm is KAFKA.TEST. Principals get random keys, which are in keytab files.
 """
@@ -13,7 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tools.kafka import KafkaCluster, Security
+
 REALM = "KAFKA.TEST"
+LOGIN_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+BROKER = "kafka/localhost"
+"""The brokers' principal."""
 PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local")
 SYSTEM_FOLDERS = "/usr/sbin:/sbin:/usr/lib/mit/sbin"
 """Where distributions install the programs; often not in PATH."""
@@ -179,3 +184,28 @@ class Kdc:
  }}
 """
         )
+
+
+def kerberos_cluster(kdc: Kdc, session_ms: int = 0) -> KafkaCluster:
+    """A cluster with GSSAPI on its listener SASL_PLAINTEXT, at localhost.
+
+    Args:
+        kdc: Its KDC, which is up and has the principal `BROKER`.
+        session_ms: Session lifetime; 0 for no limit.
+    """
+    listener = "listener.name.sasl_plaintext"
+    login = (
+        f"{LOGIN_MODULE} required useKeyTab=true storeKey=true doNotPrompt=true "
+        f'keyTab="{kdc.keytab(BROKER)}" principal="{BROKER}@{REALM}";'
+    )
+    config = {
+        f"{listener}.sasl.enabled.mechanisms": "GSSAPI",
+        f"{listener}.gssapi.sasl.jaas.config": login,
+        "sasl.kerberos.service.name": "kafka",
+        "connections.max.reauth.ms": session_ms,
+    }
+    return KafkaCluster(
+        config=config,
+        security=Security(("SASL_PLAINTEXT",), {}, host="localhost"),
+        jvm_options=[f"-Djava.security.krb5.conf={kdc.config}"],
+    )

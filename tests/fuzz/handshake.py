@@ -67,7 +67,7 @@ from aiokafka_lite.testing.security.authentication import Sasl
 from aiokafka_lite.testing.security.sasl_exchange import SaslExchange, SaslRefused
 from aiokafka_lite.testing.security.users import Users
 from tests.fuzz.protocol import DAMAGES
-from tests.kdc import Kdc, missing_programs
+from tests.kdc import BROKER, Kdc, missing_programs
 from tests.oidc_server import unsigned_jwt
 from tests.unit.net.sasl.stand_in_gss import StandInGss
 
@@ -163,17 +163,18 @@ class HostileBroker:
     Attributes:
         sent: Number of hostile bytes so far.
         damages: How often each damage was used.
+        failure: An error of this broker itself.
     """
 
     def __init__(self, kind: Kind, chance: random.Random, context: ssl.SSLContext | None) -> None:
         self.sent = 0
         self.damages: Counter[str] = Counter()
+        self.failure: Exception | None = None
         self.port = 0
         self._kind = kind
         self._chance = chance
         self._context = context
         self._sasl = new_sasl(chance)
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> asyncio.Server:
         server = await asyncio.start_server(self._on_client, "127.0.0.1", 0)
@@ -195,6 +196,8 @@ class HostileBroker:
                 await self._serve(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client hung up
+        except Exception as error:
+            self.failure = error
         finally:
             writer.close()
 
@@ -245,7 +248,8 @@ class HostileBroker:
                     bare = header.request_api_version == 0
                     response = SaslHandshakeResponse(0, list(MECHANISMS))
                     if hostile and self._chance.random() < 0.5:
-                        names = self._damaged(b"PLAIN" * 400).decode("latin-1")
+                        # Up to Kafka's longest string, in which a byte may take two.
+                        names = self._damaged(b"PLAIN" * 60).decode("latin-1")[:16_000]
                         response = SaslHandshakeResponse(33, [names] * 9)
                 else:
                     assert isinstance(request, SaslAuthenticateRequest)
@@ -356,6 +360,8 @@ async def run_kind(
                 connect_timeout=20.0,
             )
             await attempt(broker, options, tally)
+            if broker.failure is not None:
+                raise broker.failure
     finally:
         server.close()
     used = ", ".join(f"{name} {count}" for name, count in sorted(tally.ended.items()))
@@ -378,7 +384,7 @@ def run_kerberos(amount: int, chance: random.Random, folder: Path) -> None:
         return
     sent, ended = 0, Counter[str]()
     with Kdc(folder) as kdc:
-        kdc.add("kafka/localhost", "alice")
+        kdc.add(BROKER, "alice")
         login = KerberosLogin(keytab=str(kdc.keytab("alice")))
         while sent < amount:
             context = LibraryContext(library, login, "kafka@localhost")

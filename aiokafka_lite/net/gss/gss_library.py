@@ -7,6 +7,7 @@ Source: RFC 2744; gssapi_ext.h of MIT Kerberos for gss_acquire_cred_from.
 
 import ctypes
 import ctypes.util
+import os
 import sys
 from typing import Any, Final
 
@@ -175,7 +176,7 @@ class LibraryContext:
             name = self._import(principal.encode(), _KRB5_PRINCIPAL_OID)
         try:
             elements = (_KeyValue * max(len(store), 1))(
-                *(_KeyValue(key.encode(), value.encode()) for key, value in store.items())
+                *(_KeyValue(key.encode(), os.fsencode(value)) for key, value in store.items())
             )
             values = _KeyValues(len(store), elements)
             mechanisms = _OidSet(1, ctypes.pointer(self._mechanism))

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from aiokafka_lite.errors import AuthenticationFailedError
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
 from aiokafka_lite.net.gss.gss_context import KerberosLogin, gss_failure
 
 __all__ = ["PackageContext", "find_package"]
@@ -78,9 +78,15 @@ class PackageContext:
             name = None
             if login.principal is not None:
                 name = package.Name(login.principal, package.NameType.kerberos_principal)
-            credentials = package.Credentials(
-                name=name, usage="initiate", mechs=[kerberos], store=store or None
-            )
+            try:
+                credentials = package.Credentials(
+                    name=name, usage="initiate", mechs=[kerberos], store=store or None
+                )
+            except NotImplementedError as error:
+                raise KafkaConfigurationError(
+                    "this GSS-API library takes no keytab or cache: set KRB5_CLIENT_KTNAME or "
+                    "KRB5CCNAME in place of `sasl_kerberos_keytab` and `sasl_kerberos_cache`"
+                ) from error
         flags = package.RequirementFlag
         return package.SecurityContext(
             name=package.Name(self._service, package.NameType.hostbased_service),

@@ -107,6 +107,7 @@ def _aws_msk_iam(arguments: Mapping[str, object]) -> Mechanism:
 def _gssapi(arguments: Mapping[str, object]) -> Mechanism:
     from aiokafka_lite.net.gss import KerberosLogin
     from aiokafka_lite.net.sasl.gssapi import Gssapi
+    from aiokafka_lite.net.sasl.text import encoded
 
     keytab = arguments.get("sasl_kerberos_keytab")
     if isinstance(keytab, PathLike):
@@ -119,6 +120,8 @@ def _gssapi(arguments: Mapping[str, object]) -> Mechanism:
         raise KafkaConfigurationError(
             "GSSAPI requires `sasl_kerberos_service_name`, the name of the brokers' service"
         )
+    for name, value in (("service", service), ("domain", domain), ("principal", principal)):
+        encoded(value or "", f"Kerberos {name}")
     return Gssapi(KerberosLogin(principal, keytab, cache), service, domain)
 
 

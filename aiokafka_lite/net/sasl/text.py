@@ -7,7 +7,7 @@ def encoded(secret: str, what: str) -> bytes:
     """Encode a user name or password in UTF-8.
 
     Args:
-        what: "user name" or "password", for the error, which does not contain the text itself.
+        what: What it is, such as "password", for the error, which does not contain the text itself.
 
     Raises:
         KafkaConfigurationError: It contains a lone surrogate, which comes from decoding with

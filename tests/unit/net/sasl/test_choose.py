@@ -93,6 +93,11 @@ def test_credentials_are_ignored_without_sasl(protocol: str) -> None:
             "`sasl_kerberos_principal` should not be empty or contain NUL",
         ),
         (
+            {"sasl_mechanism": "GSSAPI", "sasl_kerberos_principal": "a\udc80"},
+            KafkaConfigurationError,
+            "Kerberos principal cannot be encoded",
+        ),
+        (
             {"sasl_mechanism": "GSSAPI", "sasl_kerberos_cache": 5},
             TypeError,
             "`sasl_kerberos_cache`",
