@@ -319,7 +319,6 @@ class ShareMember:
         async for record in self._consumer:
             place, offset = self._on_given(record), record.offset
             luck = self._draw.randrange(20_000)
-            accepts = False
             try:
                 async with record.process():
                     if luck == 0:
@@ -328,12 +327,8 @@ class ShareMember:
                         self._journal.tell(Deed.RELEASING, self._life, place, offset, offset)
                         raise TimeoutError("a dependency is away")
                     self._journal.tell(Deed.ACCEPTING, self._life, place, offset, offset)
-                    accepts = True
             except InvalidRecordStateError:
                 self._journal.tell(Deed.REFUSED, self._life, place, offset, offset)
-            else:
-                if accepts:
-                    self._journal.tell(Deed.CONFIRMED, self._life, place, offset, offset)
         raise ConsumerStoppedError()
 
     async def _read_impatient(self) -> None:
