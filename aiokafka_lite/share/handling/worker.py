@@ -9,6 +9,8 @@ Non-obvious:
 - A record counts as outstanding from its acquisition until its outcome is marked, also while it
   waits for its key or for its release. The acquiring task requests only as many as are missing to
   `concurrency`, so a failing dependency slows the acquisition down instead of piling up locks.
+- The acquiring task waits until half of the slots are free, but only for a moment: a request costs
+  as much as many records, and a slot that is free does not wait long.
 - A lost lock cancels the slot's task. The slot takes that cancellation back (`uncancel`) and
   continues. A cancellation that does not come from here belongs to the handler: its record is
   released.
@@ -49,6 +51,7 @@ log = logging.getLogger(__name__)
 _W = TypeVar("_W", bound=Work)
 
 _POLL_MS: Final = 60_000.0  # of one acquisition; only bounds how long an idle call lasts
+_COALESCE: Final = 0.005  # seconds that a free slot waits for others before records are acquired
 _SLICE: Final = 0.005  # seconds after which a slot lets the event loop run
 _LOOK_EVERY: Final = 16  # records between two looks at the clock, if they are quick
 _RELEASE_MARGIN: Final = 1.0  # seconds that a postponed release precedes the end of its lock
@@ -95,8 +98,9 @@ class Worker(Generic[_W]):
         self._postponed: Postponed[_W] = Postponed(self._release)
         self._delays = Backoff(options.retry_delay, max(options.retry_delay, _LONGEST_DELAY))
         self._outstanding = 0  # acquired, and neither acknowledged nor lost
-        # The acquiring task waits for a free slot; or the end, for the last handler.
+        # The acquiring task waits for free slots; or the end, for the last handler.
         self._awaited: asyncio.Future[None] | None = None
+        self._enough = -1  # outstanding records at which the wait is over; -1: nobody waits
         self._end = asyncio.Event()  # `run` must not go on
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None  # raised by `run`
@@ -155,13 +159,11 @@ class Worker(Generic[_W]):
 
     async def _acquire(self) -> None:
         limit = self._options.concurrency
+        few = limit // 2  # outstanding records: half of the slots are free
         failures = 0
         while not self._end.is_set():
-            if self._outstanding >= limit:
-                self._on_full()
-                self._awaited = self._loop.create_future()
-                await self._awaited
-                continue
+            if self._outstanding > few:
+                await self._wait_for_slots(few)
             try:
                 records = await self._source.getmany(
                     timeout_ms=_POLL_MS, max_records=limit - self._outstanding
@@ -183,6 +185,30 @@ class Worker(Generic[_W]):
                 return
             if records:
                 self._take(records)
+
+    async def _wait_for_slots(self, few: int) -> None:
+        """Wait until no more than `few` records are outstanding, or for a moment after the first
+        slot is free."""
+        limit = self._options.concurrency
+        if self._outstanding >= limit:
+            self._on_full()
+            await self._at_most(limit - 1)
+        if self._outstanding > few:
+            timer = self._loop.call_later(_COALESCE, self._wake)
+            try:
+                await self._at_most(few)
+            finally:
+                timer.cancel()
+
+    async def _at_most(self, outstanding: int) -> None:
+        """Wait until no more records than that are outstanding, or for a call of `_wake`."""
+        awaited = self._awaited = self._loop.create_future()
+        self._enough = outstanding
+        try:
+            await awaited
+        finally:
+            if self._awaited is awaited:  # the end may wait already
+                self._awaited, self._enough = None, -1
 
     def _take(self, records: Sequence[_W]) -> None:
         """Queue acquired records, and have them handled."""
@@ -295,7 +321,7 @@ class Worker(Generic[_W]):
                 if slot.lost is None:
                     record._accept_undecided()
                     self._outstanding -= 1
-                    if self._awaited is not None:
+                    if self._outstanding <= self._enough:
                         self._wake()
                 else:
                     slot.record = None
@@ -306,15 +332,13 @@ class Worker(Generic[_W]):
     def _done(self) -> None:
         """A record is no longer outstanding."""
         self._outstanding -= 1
-        self._wake()
+        if self._outstanding <= self._enough:
+            self._wake()
 
     def _wake(self) -> None:
-        """The acquiring task may continue, or the end, once no record is outstanding."""
-        awaited = self._awaited
-        if awaited is not None and (self._outstanding == 0 or not self._end.is_set()):
-            self._awaited = None
-            if not awaited.done():
-                awaited.set_result(None)
+        """What waits for outstanding records continues."""
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(None)
 
     # Outcomes
 
@@ -446,14 +470,11 @@ class Worker(Generic[_W]):
 
     async def _drained(self, deadline: float) -> None:
         """Wait until no handler runs, or the deadline."""
-        self._awaited = self._loop.create_future()
         try:
             async with asyncio.timeout_at(deadline):
-                await self._awaited
+                await self._at_most(0)
         except TimeoutError:
             log.warning(
                 "%s: %d handlers had not ended within %g s; cancelled them",
                 *(self._name, self._outstanding, self._options.drain_timeout),
             )
-        finally:
-            self._awaited = None

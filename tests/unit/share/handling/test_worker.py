@@ -281,6 +281,36 @@ async def test_only_as_many_records_are_acquired_as_slots_are_free() -> None:
     assert max(queue.requests) == 7
 
 
+async def test_slots_that_become_free_soon_after_each_other_share_a_request() -> None:
+    queue = FakeQueue([None] * 1_000)
+
+    async def handle(record: FakeRecord) -> None:
+        await asyncio.sleep(0.1 + record.offset % 100 / 100_000)  # all within 1 ms
+
+    running = Running(queue, handle, concurrency=100)
+    await running.until(lambda: len(queue.outcomes) == 1_000)
+    await running.stop()
+    assert len(queue.requests) <= 2 * 1_000 / 100 + 1
+    assert queue.most_outstanding == 100
+
+
+async def test_a_free_slot_does_not_wait_for_handlers_that_take_long() -> None:
+    queue = FakeQueue([None] * 50)
+    ended = asyncio.Event()
+
+    async def handle(record: FakeRecord) -> None:
+        if record.offset < 9:
+            await ended.wait()
+
+    running = Running(queue, handle, concurrency=10)
+    began = queue.loop.time()
+    await running.until(lambda: len(queue.outcomes) == 41)
+    assert queue.loop.time() - began < 41 * (queue.round_trip + 0.005) + 1.0
+    ended.set()
+    await running.until(lambda: len(queue.outcomes) == 50)
+    await running.stop()
+
+
 async def test_all_slots_start_at_once_when_handlers_suspend() -> None:
     queue = FakeQueue([None] * 1_000)
     began: list[float] = []
