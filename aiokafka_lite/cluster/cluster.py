@@ -578,7 +578,12 @@ class Cluster:
             except TimeoutError:
                 errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
             except Exception as error:  # an invalid response, or a bug
-                log.exception("%s: cannot decode the metadata from %s", self._name, broker)
+                log.exception(
+                    "%s: cannot decode the metadata from %s",
+                    self._name,
+                    broker,
+                    extra=self._log_fields,
+                )
                 errors[broker] = NoBrokersAvailable(repr(error))
         if self.closed:
             return
@@ -648,7 +653,12 @@ class Cluster:
             try:
                 listener(self.metadata)  # an earlier listener may have replaced it with a hint
             except Exception:
-                log.exception("%s: the metadata listener %r failed", self._name, listener)
+                log.exception(
+                    "%s: the metadata listener %r failed",
+                    self._name,
+                    listener,
+                    extra=self._log_fields,
+                )
 
     def _end_refresh(self) -> None:
         """Wake all waiting callers; each checks its own condition."""
@@ -657,7 +667,7 @@ class Cluster:
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A task ended by a bug."""
-        log.error("%s: %s failed", self._name, name, exc_info=error)
+        log.error("%s: %s failed", self._name, name, exc_info=error, extra=self._log_fields)
 
 
 def _failure(errors: dict[Broker, KafkaError], reasons: str) -> KafkaError:

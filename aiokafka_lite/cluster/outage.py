@@ -14,6 +14,9 @@ from aiokafka_lite.errors import KafkaConnectionError, KafkaError
 REMIND_EVERY: Final = 60.0
 """Seconds between two lines about the same outage."""
 
+MOST_KINDS: Final = 1000
+"""Kinds of failures that are counted apart."""
+
 
 class Outage:
     """The outage of one broker or cluster.
@@ -91,3 +94,35 @@ class Repeated:
         self._line_at = now
         count, self._unreported = self._unreported, 0
         return count
+
+
+class RepeatedFailures:
+    """Limits log lines about calls of the application's objects that may fail for every record."""
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[int, str, type[BaseException]], Repeated] = {}
+
+    def on_failure(
+        self, owner: object, method: str, error: BaseException, now: float
+    ) -> str | None:
+        """Record a failure.
+
+        Args:
+            owner: The object, which lives as long as this one.
+            method: The name of the method that failed.
+            error: What it raised; failures of another class are counted apart.
+            now: Seconds of any monotonic clock.
+
+        Returns:
+            What the line adds, such as " (7 times since the last report)" or "". None: no line,
+            because the last one is less than a minute old.
+        """
+        kind = id(owner), method, type(error)
+        if len(self._kinds) >= MOST_KINDS:
+            self._kinds.clear()
+        count = self._kinds.setdefault(kind, Repeated()).on_event(now)
+        if count is None:
+            return None
+        return f" ({count} times since the last report)" if count > 1 else ""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from aiokafka_lite._arguments import INT64, check_callable, flag, milliseconds, size, wire_string
 from aiokafka_lite._backoff import Backoff
+from aiokafka_lite.cluster.log_name import LogName
 from aiokafka_lite.consumer import consumer_options as check
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, Deserializer, GroupOptions
 from aiokafka_lite.consumer.partitions.reset_policy import reset_policy
@@ -75,9 +76,9 @@ def consumer_options(
     api_timeout = request_timeout
     if default_api_timeout_ms is not None:
         api_timeout = milliseconds("default_api_timeout_ms", default_api_timeout_ms, least=1)
-    log_name = client_id or "consumer"
-    if group_id is not None:
-        log_name = f"{log_name} (group {group_id})"
+    name = client_id or "consumer"
+    text = name if group_id is None else f"{name} (group {group_id})"
+    log_name = LogName(text, client_id=name, group=group_id)
     return ConsumerOptions(
         key_deserializer=key_deserializer,
         value_deserializer=value_deserializer,

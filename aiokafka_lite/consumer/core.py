@@ -31,6 +31,7 @@ from aiokafka_lite._home import check_home
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.leader_requests import LeaderRequests
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.cluster.subscribed_topics import topics_refusal, wait_for_topics
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
@@ -270,7 +271,10 @@ class ConsumerCore:
             await self.resolver.wait(list(self.positions), self.loop.time() + timeout)
         except KafkaTimeoutError as error:
             log.warning(
-                "%s: started before all positions were known: %s", self.options.log_name, error
+                "%s: started before all positions were known: %s",
+                self.options.log_name,
+                error,
+                extra=log_extra(self.options.log_name),
             )
         self.push.start(self._pushed_metrics())
 
@@ -605,7 +609,13 @@ class ConsumerCore:
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A task crashed because of a bug: let reads raise it instead of hanging."""
-        log.error("%s: %s crashed", self.options.log_name, name, exc_info=error)
+        log.error(
+            "%s: %s crashed",
+            self.options.log_name,
+            name,
+            exc_info=error,
+            extra=log_extra(self.options.log_name),
+        )
         if not self.closed:
             self.crash = failure = KafkaError(f"{name} crashed: {error!r}")
             failure.__cause__ = error

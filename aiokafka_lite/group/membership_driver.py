@@ -454,7 +454,8 @@ class GroupDriver:
         except Exception as error:
             client_id, group_id = self._options.client_id, self._options.group_id
             text = "%s: the assignor %s of group %s failed"
-            log.exception(text, client_id, step.protocol, group_id)
+            extra = self._options.log_fields
+            log.exception(text, client_id, step.protocol, group_id, extra=extra)
             failure = _bug_error(f"the assignor {step.protocol!r} failed", error)
             self.membership.on_election_failed(failure, self._now)
         else:

@@ -103,7 +103,7 @@ class Briefing:
                 text = (
                     "%s: looking up the names of assigned topics of group %s failed; retrying: %s"
                 )
-                log.warning(text, client_id, group_id, error)
+                log.warning(text, client_id, group_id, error, extra=self._options.log_fields)
             else:
                 for name in layouts:
                     self._cluster.add_topic(name)

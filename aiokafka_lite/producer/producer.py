@@ -38,6 +38,7 @@ from aiokafka_lite.as_aiokafka.private_names import MISSING as _missing
 from aiokafka_lite.as_aiokafka.private_names import private_name
 from aiokafka_lite.client import AIOKafkaClient, ClusterMetadata
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import LogName
 from aiokafka_lite.cluster.reach import StateClock
 from aiokafka_lite.errors import (
     BufferExhaustedError,
@@ -342,7 +343,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         )
         if client_id is not None:
             _arguments.wire_string("client_id", client_id)
-        self._name = client_id or f"aiokafka_lite-producer-{next(_numbers)}"
+        name = client_id or f"aiokafka_lite-producer-{next(_numbers)}"
+        self._name = LogName(name, client_id=name, transactional_id=transactional_id)
         self._cluster = Cluster(
             bootstrap_servers,
             connection_options(

@@ -5,9 +5,12 @@ A producer without interceptors never calls this module's `append`.
 
 import logging
 from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any, Final
 
 from aiokafka_lite.abc import ProducerInterceptor
+from aiokafka_lite.cluster.log_name import log_extra
+from aiokafka_lite.cluster.outage import RepeatedFailures
 from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
 from aiokafka_lite.structs import ProducerRecord, RecordMetadata
 
@@ -17,7 +20,8 @@ log: Final = logging.getLogger(__name__)
 
 
 class Interceptors:
-    """A chain of interceptors; an exception in one is logged and stops neither record nor chain.
+    """A chain of interceptors; an exception in one stops neither record nor chain. The first of its
+    kind is logged, then a count once a minute.
 
     Args:
         chain: The application's interceptors, in the order of their calls.
@@ -34,6 +38,7 @@ class Interceptors:
         self._chain = tuple(chain)
         self._name = name
         self._append = append
+        self._failures = RepeatedFailures()
 
     def append(
         self,
@@ -53,13 +58,17 @@ class Interceptors:
                 if not isinstance(changed, ProducerRecord):
                     raise TypeError(f"on_send() should return a ProducerRecord, not {changed!r}")
                 record = changed
-            except Exception:
-                log.exception(
-                    "%s: on_send() of %r failed; its record to topic %r is sent unchanged",
-                    self._name,
-                    interceptor,
-                    record.topic,
-                )
+            except Exception as error:
+                times = self._failures.on_failure(interceptor, "on_send", error, monotonic())
+                if times is not None:
+                    log.exception(
+                        "%s: on_send() of %r failed; its record to topic %r is sent unchanged%s",
+                        self._name,
+                        interceptor,
+                        record.topic,
+                        times,
+                        extra={**log_extra(self._name), "kafka_topic": record.topic},
+                    )
             records.append(record)
         try:
             result = self._append(*record)
@@ -90,8 +99,17 @@ class Interceptors:
         for interceptor, record in zip(self._chain, records, strict=True):
             try:
                 interceptor.on_completion(record, metadata, error)
-            except Exception:
-                log.exception("%s: on_acknowledgement() of %r failed", self._name, interceptor)
+            except Exception as failure:
+                method = "on_acknowledgement"
+                times = self._failures.on_failure(interceptor, method, failure, monotonic())
+                if times is not None:
+                    log.exception(
+                        "%s: on_acknowledgement() of %r failed%s",
+                        self._name,
+                        interceptor,
+                        times,
+                        extra=log_extra(self._name),
+                    )
 
     def close(self) -> None:
         """Close each interceptor; the producer is closed."""
@@ -99,7 +117,9 @@ class Interceptors:
             try:
                 interceptor.close()
             except Exception:
-                log.exception("%s: close() of %r failed", self._name, interceptor)
+                log.exception(
+                    "%s: close() of %r failed", self._name, interceptor, extra=log_extra(self._name)
+                )
 
 
 class _OnDone:

@@ -1,17 +1,21 @@
 """The application's interceptors: they see records before delivery, and commits.
 
-A consumer without interceptors never calls this module. If an interceptor raises, the exception is
-logged; the records and the other interceptors are not affected.
+A consumer without interceptors never calls this module. If an interceptor raises, the records and
+the other interceptors are not affected. The first exception of its kind is logged, then a count
+once a minute.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import Any, Final
 
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.abc import ConsumerInterceptor
+from aiokafka_lite.cluster.log_name import log_extra
+from aiokafka_lite.cluster.outage import RepeatedFailures
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["Interceptors", "checked"]
@@ -37,6 +41,7 @@ class Interceptors:
         self.at_delivery = any(each.at_delivery for each in chain)
         self._log_name = log_name
         self._closed = False
+        self._failures = RepeatedFailures()
 
     def on_consume(self, records: list[Record]) -> list[Record]:
         """Pass records of one partition through the chain before they are delivered."""
@@ -46,12 +51,16 @@ class Interceptors:
                 if not _are_records(changed):
                     raise TypeError(f"on_consume() should return a list of records, not {changed}")
                 records = changed
-            except Exception:
-                log.exception(
-                    "%s: on_consume() of %r failed; the records are delivered unchanged",
-                    self._log_name,
-                    interceptor,
-                )
+            except Exception as error:
+                times = self._failures.on_failure(interceptor, "on_consume", error, monotonic())
+                if times is not None:
+                    log.exception(
+                        "%s: on_consume() of %r failed; the records are delivered unchanged%s",
+                        self._log_name,
+                        interceptor,
+                        times,
+                        extra=log_extra(self._log_name),
+                    )
         return list(records)  # an interceptor may keep its list and change it later
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -60,7 +69,12 @@ class Interceptors:
             try:
                 interceptor.on_commit(dict(offsets))
             except Exception:
-                log.exception("%s: on_commit() of %r failed", self._log_name, interceptor)
+                log.exception(
+                    "%s: on_commit() of %r failed",
+                    self._log_name,
+                    interceptor,
+                    extra=log_extra(self._log_name),
+                )
 
     def close(self) -> None:
         """Close each interceptor. Idempotent."""
@@ -71,7 +85,12 @@ class Interceptors:
             try:
                 interceptor.close()
             except Exception:
-                log.exception("%s: close() of %r failed", self._log_name, interceptor)
+                log.exception(
+                    "%s: close() of %r failed",
+                    self._log_name,
+                    interceptor,
+                    extra=log_extra(self._log_name),
+                )
 
 
 def _are_records(changed: object) -> bool:

@@ -23,6 +23,7 @@ from typing import Any, Final, TypeAlias
 
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.abc import RecordDeserializer
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.errors import (
     CorruptRecordException,
     KafkaError,
@@ -212,6 +213,7 @@ class Decoding:
                 where,
                 part,
                 error,
+                extra=log_extra(self.log_name, TopicPartition(record.topic, record.partition)),
             )
             kind = _KINDS[self.on_undecodable]
             record._marks.mark_undecided(record.offset, record.offset, kind)
@@ -245,6 +247,7 @@ class Decoding:
             count,
             where,
             error,
+            extra=log_extra(self.log_name, tp),
         )
         for acquisition in acquisitions:
             acquisition.mark_undecided(first, last, _KINDS[self.on_undecodable])
@@ -265,6 +268,7 @@ class Decoding:
             count,
             *tp,
             first,
+            extra=log_extra(self.log_name, tp),
         )
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.retry import ANY, CoordinatorOf, call
 from aiokafka_lite.errors import KafkaError, for_code
 from aiokafka_lite.protocol.messages.describe_configs import (
@@ -78,6 +79,7 @@ async def begins_at_latest(
         f" and {more} more partitions" if more else "",
         _RESET,
         _RESET,
+        extra=log_extra(log_name),
     )
     return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.share.acknowledgement import Failures
 from aiokafka_lite.structs import TopicPartition
 
@@ -40,6 +41,7 @@ class LossLog:
             first,
             last,
             error,
+            tp=tp,
         )
 
     def on_lost(self, tp: TopicPartition | None, count: int, why: str, now: float) -> None:
@@ -51,18 +53,27 @@ class LossLog:
             "records%s were not acknowledged: %s, and the group delivers them again",
             where,
             why,
+            tp=tp,
         )
 
     def on_buffered_expired(self, count: int, now: float) -> None:
         """Locks ended before a read returned the records."""
         self._write(now, count, "acquired records expired before a read took them")
 
-    def _write(self, now: float, count: int, text: str, *args: object) -> None:
+    def _write(
+        self, now: float, count: int, text: str, *args: object, tp: TopicPartition | None = None
+    ) -> None:
         if now < self._quiet_until:
             self._unlogged += count
             return
         self._quiet_until = now + LOG_EVERY
         if self._unlogged:
-            log.warning("%s: %d more, not logged", self._log_name, self._unlogged)
+            log.warning(
+                "%s: %d more, not logged",
+                self._log_name,
+                self._unlogged,
+                extra=log_extra(self._log_name),
+            )
             self._unlogged = 0
-        log.warning("%s: %d " + text, self._log_name, count, *args)
+        extra = log_extra(self._log_name, tp)
+        log.warning("%s: %d " + text, self._log_name, count, *args, extra=extra)

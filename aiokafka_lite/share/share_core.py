@@ -24,6 +24,7 @@ from typing import Any, Final
 from aiokafka_lite._home import check_home
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import LeaderHint, Metadata
 from aiokafka_lite.cluster.subscribed_topics import topics_refusal, wait_for_topics
 from aiokafka_lite.errors import (
@@ -199,6 +200,7 @@ class ShareCore:
                 self.options.log_name,
                 *min(missing),
                 f" and {len(missing) - 1} more partitions" if len(missing) > 1 else "",
+                extra=log_extra(self.options.log_name, min(missing)),
             )
 
     async def stop(self) -> None:
@@ -512,7 +514,13 @@ class ShareCore:
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A task crashed because of a bug: let reads raise it instead of hanging."""
-        log.error("%s: %s crashed", self.options.log_name, name, exc_info=error)
+        log.error(
+            "%s: %s crashed",
+            self.options.log_name,
+            name,
+            exc_info=error,
+            extra=log_extra(self.options.log_name),
+        )
         if not self.closed:
             failure = KafkaError(f"{name} crashed: {error!r}")
             failure.__cause__ = error

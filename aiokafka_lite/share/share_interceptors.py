@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.reading.record_interceptors import Interceptors
 from aiokafka_lite.share.acquired_records import Item
 from aiokafka_lite.share.records.offset_states import ACCEPT
@@ -48,6 +49,7 @@ def _intercept(interceptors: Interceptors, records: list[Record], log_name: str)
                 "%s: on_consume() returned a record that is not one of its argument's, and so has "
                 "no lock; the records are delivered unchanged",
                 log_name,
+                extra=log_extra(log_name),
             )
             return records
         kept.append(record)

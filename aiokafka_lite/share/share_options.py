@@ -15,6 +15,7 @@ from aiokafka_lite._arguments import (
     wire_string,
 )
 from aiokafka_lite._backoff import Backoff
+from aiokafka_lite.cluster.log_name import LogName
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.group.membership import MembershipOptions
 from aiokafka_lite.reading.record_interceptors import Interceptors, checked
@@ -112,7 +113,8 @@ def share_options(
     if not group:
         raise KafkaConfigurationError("`group_id` should not be empty")
     implicit = _choice("acknowledgement_mode", acknowledgement_mode, "implicit", "explicit")
-    log_name = f"{client_id or 'share consumer'} (share group {group})"
+    name = client_id or "share consumer"
+    log_name = LogName(f"{name} (share group {group})", client_id=name, group=group)
     request_timeout = milliseconds("request_timeout_ms", request_timeout_ms, least=1)
     api_timeout = request_timeout
     if default_api_timeout_ms is not None:

@@ -1,14 +1,26 @@
 """Attributes of log records, and the table of messages in docs/observability.md."""
 
+import ast
+import asyncio
 import logging
+import pickle
 import re
 from pathlib import Path
 
 import pytest
 
-from aiokafka_lite import AIOKafkaConsumer
+from aiokafka_lite import (
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    AIOKafkaShareConsumer,
+    TopicPartition,
+)
+from aiokafka_lite.abc import ProducerInterceptor
+from aiokafka_lite.admin import AIOKafkaAdminClient, ConfigResource
+from aiokafka_lite.cluster.log_name import LogName, log_extra
 from aiokafka_lite.errors import NotLeaderForPartitionError
 from aiokafka_lite.protocol.api_keys import ApiKey
+from aiokafka_lite.structs import ProducerRecord
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.makers import until
 from tests.unit.guides import Guide
@@ -75,7 +87,7 @@ async def test_repeated_fetch_failures_are_one_line(caplog: pytest.LogCaptureFix
             await until(lambda: fault.hits > 3)
             (line,) = (each for each in caplog.records if "Fetching" in each.message)
             expected = {"kafka_topic": "orders", "kafka_partition": 0, "kafka_broker": 0}
-            assert fields(line) == expected
+            assert fields(line) == {**expected, "kafka_client_id": consumer._identity()[1]}
 
 
 def test_messages_of_the_guide_exist() -> None:
@@ -90,3 +102,147 @@ def test_messages_of_the_guide_exist() -> None:
             for piece in (each.strip(" .") for each in pieces):
                 if len(piece) > 3:
                     assert piece in texts, f"{piece!r} of {message!r}"
+
+
+UNDOCUMENTED = ("spark/", "testing/", "cli/")
+"""Their messages are for other readers: of Spark's logs, of a test, of a terminal."""
+
+LEVELS = {"warning": "WARNING", "error": "ERROR", "exception": "ERROR", "critical": "CRITICAL"}
+
+COMPUTED = {
+    ("cluster/cluster.py", "_refresh"): "no broker answers",
+    ("cluster/cluster.py", "_on_answer"): "a broker answers again",
+    ("cluster/cluster.py", "_on_task_error"): "refresh metadata",
+    ("consumer/commits/auto_commit.py", "_log_failed"): "the last auto-commit",
+    ("consumer/core.py", "_on_task_error"): "... crashed",
+    ("read_process_write.py", "_on_task_error"): "exactly_once",
+    ("read_process_write.py", "_waited_for"): "did not complete within max_block_ms",
+    ("share/loss_log.py", "_write"): "were not acknowledged",
+    ("share/share_core.py", "_on_task_error"): "... crashed",
+}
+"""What the line says where its format has no words of its own."""
+
+
+def log_calls() -> list[tuple[str, str, str, str]]:
+    """(file, function, level, format) of each line at WARNING or above."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name.startswith(UNDOCUMENTED):
+            continue
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            texts = {
+                target.id: ast.unparse(node.value)
+                for node in ast.walk(function)
+                if isinstance(node, ast.Assign)
+                for target in node.targets
+                if isinstance(target, ast.Name)
+            }
+            for node in ast.walk(function):
+                if isinstance(node, ast.Call) and ast.unparse(node.func) in {
+                    *(f"log.{level}" for level in LEVELS)
+                }:
+                    text = ast.unparse(node.args[0])
+                    level = LEVELS[ast.unparse(node.func).removeprefix("log.")]
+                    found.append((name, function.name, level, texts.get(text, text)))
+    return found
+
+
+def test_each_warning_and_error_is_in_the_guide() -> None:
+    rows = Guide("observability.md").table("| message | level | meaning | what to do |")
+    calls = log_calls()
+    assert len(calls) > 50
+    missing, used = [], set()
+    for file, function, level, text in calls:
+        pieces = re.split(r"%[-\d.]*[a-z]|[;:]|^['\"]|['\"]$", text)
+        words = [piece.strip(" .:;,()'\"") for piece in pieces]
+        if (file, function) in COMPUTED:
+            words.append(COMPUTED[file, function])
+            used.add((file, function))
+        known = [
+            row
+            for row in rows
+            if level in row[1] and any(len(each) >= 8 and each in row[0] for each in words)
+        ]
+        if not known:
+            missing.append((file, function, level, text))
+    assert missing == []
+    assert used == COMPUTED.keys()
+
+
+class Failing(ProducerInterceptor):
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        raise LookupError
+
+
+async def test_lines_of_a_producer_carry_its_names(caplog: pytest.LogCaptureFixture) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            client_id="p",
+            transactional_id="t",
+            interceptors=[Failing()],
+        )
+        async with producer:
+            await producer.begin_transaction()
+            for _ in range(3):  # one line
+                await producer.send("orders", b"one")
+            cluster.control(ApiKey.END_TXN, times=None, drop=True)
+            await producer.stop(0.01)
+    lines = [each for each in caplog.records if each.name.startswith("aiokafka_lite.producer")]
+    assert sum("on_send() of" in each.message for each in lines) == 1
+    assert len(lines) > 1
+    for each in lines:
+        expected = {"kafka_client_id": "p", "kafka_transactional_id": "t"}
+        if "on_send() of" in each.message:
+            expected["kafka_topic"] = "orders"
+        assert fields(each) == expected
+        assert each.message.startswith("p")
+
+
+async def test_lines_of_a_share_consumer_carry_its_group(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(value: bytes) -> bytes:
+        raise LookupError
+
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        cluster.produce("orders", b"one")
+        async with AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            configs = {"share.auto.offset.reset": "earliest"}
+            await admin.alter_configs([ConfigResource("group", "g", configs=configs)])
+        async with AIOKafkaShareConsumer(
+            "orders",
+            bootstrap_servers=cluster.bootstrap_servers,
+            group_id="g",
+            client_id="s",
+            value_deserializer=refuse,
+        ) as consumer:
+            reading = asyncio.ensure_future(consumer.getone())
+            await until(lambda: any("cannot be deserialized" in each for each in caplog.messages))
+            reading.cancel()
+            await asyncio.wait({reading})
+    (line,) = (each for each in caplog.records if "cannot be deserialized" in each.message)
+    assert fields(line) == {
+        "kafka_client_id": "s",
+        "kafka_group": "g",
+        "kafka_topic": "orders",
+        "kafka_partition": 0,
+    }
+
+
+def test_a_name_in_the_log_is_a_plain_str_elsewhere() -> None:
+    name = LogName("c (group g)", client_id="c", group="g")
+    assert name == "c (group g)"
+    assert log_extra(name, TopicPartition("t", 1), broker=2) == {
+        "kafka_client_id": "c",
+        "kafka_group": "g",
+        "kafka_topic": "t",
+        "kafka_partition": 1,
+        "kafka_broker": 2,
+    }
+    assert log_extra("plain") == {}
+    assert name.fields == {"kafka_client_id": "c", "kafka_group": "g"}
+    assert type(pickle.loads(pickle.dumps(name))) is str

@@ -23,6 +23,7 @@ from uuid import UUID
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import LeaderHint, Node
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.buffering.waiters import Waiters
@@ -252,6 +253,7 @@ class BrokerFetch:
             self._options.log_name,
             self._node,
             error,
+            extra=log_extra(self._options.log_name, broker=self._node),
         )
         for state in [state for state in self.line if state.source.replica == self._node]:
             self._fetcher.leave_replica(state)

@@ -37,6 +37,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
 from aiokafka_lite.consumer.partitions.positions import PartitionState
 from aiokafka_lite.errors import (
@@ -363,6 +364,7 @@ class FetchSession:
                     self._options.log_name,
                     missing,
                     len(self.asked),
+                    extra=log_extra(self._options.log_name),
                 )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from aiokafka_lite import errors
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.cluster.outage import Repeated
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
@@ -184,7 +185,7 @@ class Answers:
             node,
             times,
             why,
-            extra=_fields(state, node),
+            extra=log_extra(self._options.log_name, state.tp, broker=node),
         )
 
     def _on_error(
@@ -207,7 +208,7 @@ class Answers:
                     offset,
                     state,
                     policy,
-                    extra=_fields(state, node),
+                    extra=log_extra(self._options.log_name, state.tp, broker=node),
                 )
                 state.reset_by_policy(policy, offset)
                 # The new position may be out of range again, and so on.
@@ -253,9 +254,3 @@ def _is_truncated(records: Bytes) -> bool:
     if len(records) < LENGTH_END:
         return True
     return int.from_bytes(records[LENGTH_AT:LENGTH_END], signed=True) > len(records) - LENGTH_END
-
-
-def _fields(state: PartitionState, node: int) -> dict[str, object]:
-    """Further attributes of a log record."""
-    topic, partition = state.tp
-    return {"kafka_topic": topic, "kafka_partition": partition, "kafka_broker": node}

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeAlias
 
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.structs import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class ListenerCalls:
             log.warning(
                 "%s: A rebalance listener had not returned when the consumer stopped",
                 self._log_name,
+                extra=log_extra(self._log_name),
             )
 
     def _deadline(self) -> float | None:
@@ -81,4 +83,9 @@ class ListenerCalls:
         return now + SHARE * max(0.0, self._end_by - now)
 
     def _log_failed(self, method: ListenerMethod) -> None:
-        log.exception("%s: Rebalance listener %r failed", self._log_name, method)
+        log.exception(
+            "%s: Rebalance listener %r failed",
+            self._log_name,
+            method,
+            extra=log_extra(self._log_name),
+        )

@@ -41,6 +41,7 @@ from typing import Final, NamedTuple
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import metadata_request
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
@@ -243,6 +244,7 @@ class Validation:
                     self._options.log_name,
                     node,
                     error,
+                    extra=log_extra(self._options.log_name, broker=node),
                 )
                 if not error.retriable:
                     for each in group:
@@ -280,6 +282,7 @@ class Validation:
                     self._options.log_name,
                     node,
                     error,
+                    extra=log_extra(self._options.log_name, broker=node),
                 )
                 confirmed = set()
             else:
@@ -297,6 +300,7 @@ class Validation:
                         self._options.log_name,
                         state.tp.topic,
                         state,
+                        extra=log_extra(self._options.log_name, state.tp),
                     )
                     self._on_moved(state)
                 else:
@@ -341,6 +345,7 @@ class Validation:
                         "%s: A broker returned the leader epoch of %s-%s, which was not requested",
                         self._options.log_name,
                         *tp,
+                        extra=log_extra(self._options.log_name, tp),
                     )
                 elif end.error_code:
                     self._on_error(asked, for_code(end.error_code)(tp.topic))
@@ -363,6 +368,7 @@ class Validation:
                 self._options.log_name,
                 asked.state,
                 error,
+                extra=log_extra(self._options.log_name, asked.state.tp),
             )
 
     def _on_end(self, asked: _Asked, end: EpochEndOffset) -> None:
@@ -402,6 +408,7 @@ class Validation:
             state,
             position,
             "the log was replaced" if end is None else f"the log was truncated to offset {end}",
+            extra=log_extra(self._options.log_name, state.tp),
         )
         if policy is OffsetReset.NONE:
             offsets: dict[tuple[str, int], int] = {state.tp: -1 if position is None else position}

@@ -27,6 +27,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.retry import LeaderOf, call
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel
@@ -415,6 +416,7 @@ class PositionResolver:
                     "%s: Fetching committed offsets failed: %s; retrying",
                     self._options.log_name,
                     error,
+                    extra=log_extra(self._options.log_name),
                 )
                 await asyncio.sleep(self._cluster.retry_backoff.delay(1))
             else:
@@ -477,7 +479,12 @@ class PositionResolver:
         if not self._positions.awaits_answer(state, generation):
             return
         if isinstance(found, KafkaTimeoutError):
-            log.warning("%s: %s; retrying", self._options.log_name, found)
+            log.warning(
+                "%s: %s; retrying",
+                self._options.log_name,
+                found,
+                extra=log_extra(self._options.log_name, state.tp),
+            )
         elif isinstance(found, KafkaError):
             self._fail(state, found)
         elif isinstance(state.reset, ResetByDuration) and found.offset == _NONE:

@@ -284,7 +284,8 @@ class ClassicAnswers(ClassicMember):
 def assignor_failed(options: MembershipOptions, name: str, error: Exception) -> KafkaError:
     """The error to raise when the application's own assignor fails."""
     text = "%s: the assignor %s of group %s failed"
-    log.error(text, options.client_id, name, options.group_id, exc_info=error)
+    extra = options.log_fields
+    log.error(text, options.client_id, name, options.group_id, exc_info=error, extra=extra)
     failure = KafkaError(f"the assignor {name!r} failed: {error!r}")
     failure.__cause__ = error
     return failure

@@ -17,6 +17,7 @@ from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import LeaderHint, Node
 from aiokafka_lite.errors import (
     KafkaError,
@@ -321,6 +322,7 @@ class Outcomes:
             self._name,
             self._unlogged,
             error,
+            extra=log_extra(self._name),
         )
         self._unlogged = 0
         self._next_log = self._loop.time() + _LOG_EVERY

@@ -12,6 +12,7 @@ from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.retry import ANY, call, raise_error_code
 from aiokafka_lite.errors import (
     ClusterAuthorizationFailedError,
@@ -96,11 +97,21 @@ class IdSource:
             response = await call(self._cluster, request, ANY, deadline, check=_check)
         except KafkaTimeoutError as error:
             self.last_error = error
-            log.warning("%s could not get a producer id; retrying: %s", self._name, error)
+            log.warning(
+                "%s could not get a producer id; retrying: %s",
+                self._name,
+                error,
+                extra=log_extra(self._name),
+            )
         except KafkaProtocolError as error:
             # An unreadable answer does not show whether the cluster has producer ids.
             self.last_error = error
-            log.warning("%s could not get a producer id; retrying: %s", self._name, error)
+            log.warning(
+                "%s could not get a producer id; retrying: %s",
+                self._name,
+                error,
+                extra=log_extra(self._name),
+            )
             await asyncio.sleep(self._options.retry_backoff.delay(1))
         except IllegalStateError:
             self._identity.on_unavailable()  # the cluster is closed: nothing will be sent
@@ -110,7 +121,13 @@ class IdSource:
             else:
                 expected = isinstance(error, UnsupportedVersionError)  # a broker before 0.11
                 level = logging.INFO if expected else logging.WARNING
-                log.log(level, "%s continues without idempotence: %s", self._name, error)
+                log.log(
+                    level,
+                    "%s continues without idempotence: %s",
+                    self._name,
+                    error,
+                    extra=log_extra(self._name),
+                )
             self._identity.on_unavailable()
         else:
             self.last_error = None

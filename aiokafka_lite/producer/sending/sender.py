@@ -21,6 +21,7 @@ from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.errors import (
     KafkaError,
@@ -184,7 +185,11 @@ class Sender:
                 for outbox in list(self._outboxes.values()):
                     await outbox.drain()
         except TimeoutError:
-            log.warning("%s stopped with undelivered records: the stop timeout expired", self._name)
+            log.warning(
+                "%s stopped with undelivered records: the stop timeout expired",
+                self._name,
+                extra=log_extra(self._name),
+            )
         finally:
             self.abort()
         await self._tasks.close(max(deadline, self._loop.time() + 1))
@@ -416,7 +421,12 @@ class Sender:
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A sender task crashed because of a bug: stop, because nothing would be sent any more."""
-        log.critical("%s ended unexpectedly; the producer is stopped", name, exc_info=error)
+        log.critical(
+            "%s ended unexpectedly; the producer is stopped",
+            name,
+            exc_info=error,
+            extra=log_extra(name),
+        )
         self.crash = KafkaError(f"{name} crashed: {error!r}")
         self.crash.__cause__ = error
         self.abort()

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.errors import (
     IllegalOperation,
     KafkaError,
@@ -118,7 +119,12 @@ class TransactionalSender(Sender):
         try:
             await self.transactions.close(deadline)
         except KafkaError as error:
-            log.warning("%s stopped with its transaction open: %s", self._name, error)
+            log.warning(
+                "%s stopped with its transaction open: %s",
+                self._name,
+                error,
+                extra=log_extra(self._name),
+            )
         except asyncio.CancelledError:
             self.abort()
             raise

@@ -31,6 +31,7 @@ from typing import Final, Generic, TypeVar
 
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalStateError,
@@ -177,7 +178,12 @@ class Worker(Generic[_W]):
                     self._fail(error)
                     return
                 failures += 1
-                log.warning("%s: could not acquire records; retrying: %s", self._name, error)
+                log.warning(
+                    "%s: could not acquire records; retrying: %s",
+                    self._name,
+                    error,
+                    extra=log_extra(self._name),
+                )
                 await asyncio.sleep(self._backoff.delay(failures))
                 continue
             except Exception as error:
@@ -477,4 +483,5 @@ class Worker(Generic[_W]):
             log.warning(
                 "%s: %d handlers had not ended within %g s; cancelled them",
                 *(self._name, self._outstanding, self._options.drain_timeout),
+                extra=log_extra(self._name),
             )

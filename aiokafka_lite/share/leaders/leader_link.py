@@ -29,6 +29,7 @@ from typing import Final
 
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.errors import InvalidRecordStateError, KafkaError
 from aiokafka_lite.share.acknowledgement import Failures
 from aiokafka_lite.share.acquired_records import Decoding
@@ -284,6 +285,7 @@ class LeaderLink:
                 "%s: closing the share session with broker %d timed out",
                 self._options.log_name,
                 self.node_id,
+                extra=log_extra(self._options.log_name, broker=self.node_id),
             )
         finally:
             self.abort()
