@@ -285,8 +285,8 @@ class ConsumerCore:
         deadline = self.loop.time() + STOP_WITHIN
         self.stopping = True
         self.reader.stop()
-        self.push.stop_soon()  # with the metrics of a member that has not left
         try:
+            await self.push.begin_to_close()  # with the metrics of a member that has not left
             async with self._stop_lock:
                 if self.group is not None and not self.closed:
                     await self.group.close(deadline - CLOSING_TAKES)

@@ -51,6 +51,10 @@ log = logging.getLogger(__name__)
 LAST_PUSH_WITHIN: Final = 1.0
 """Seconds that a stop waits for the last push."""
 
+READ_WITHIN: Final = 0.2
+"""Seconds that a stop waits until the metrics of the last push are read. That takes milliseconds,
+unless a push is under way whose answer is late."""
+
 LONGEST_SLEEP: Final = 3600.0
 """Seconds; event loops do not accept unbounded timers."""
 
@@ -87,6 +91,7 @@ class MetricsPush:
         self._deltas = Deltas()
         self._broker: Broker | None = None  # the same for all requests, until it fails
         self._wake = asyncio.Event()  # set: the task looks at the schedule again
+        self._last_read = asyncio.Event()  # set: the metrics of the last push were read
         self._identified = asyncio.Event()  # set: the instance id is known, or will never be
         self._began = self._pushed = 0  # nanoseconds since the epoch: start, last accepted push
         self._task: asyncio.Task[None] | None = None
@@ -107,10 +112,25 @@ class MetricsPush:
         self._began = self._pushed = time.time_ns()
         self._task = self._tasks.spawn(self._run(self._schedule, metrics), "push metrics")
 
-    def stop_soon(self) -> None:
-        """Begin the last push, if the brokers want metrics; `close` waits for it. Idempotent."""
-        if self._schedule is not None:
-            self._schedule.on_stop(self._loop.time())
+    async def begin_to_close(self) -> None:
+        """Begin the last push, if the brokers want metrics: read the metrics, and send them while
+        the client closes its other parts. `close` waits for the answer. Idempotent.
+
+        Cancellation: `close` ends the task.
+        """
+        schedule = self._schedule
+        self._stop(schedule)
+        if self._task is None or schedule is None or schedule.off:
+            return
+        try:
+            async with asyncio.timeout(READ_WITHIN):
+                await self._last_read.wait()
+        except TimeoutError:
+            pass  # the broker has not answered the push before; the last one may have less to say
+
+    def _stop(self, schedule: PushSchedule | None) -> None:
+        if schedule is not None:
+            schedule.on_stop(self._loop.time())
         self._wake.set()
         self._identified.set()
 
@@ -125,7 +145,7 @@ class MetricsPush:
         task, schedule = self._task, self._schedule
         if task is None or schedule is None:
             return
-        self.stop_soon()
+        self._stop(schedule)
         now = self._loop.time()
         try:
             if not schedule.off and not task.done() and deadline > now:
@@ -190,6 +210,7 @@ class MetricsPush:
                     await self._push(schedule, metrics, terminating=step is Step.LAST)
         finally:
             schedule.off = True
+            self._last_read.set()
             self._identified.set()
 
     async def _sleep(self, pause: float) -> None:
@@ -219,6 +240,8 @@ class MetricsPush:
         read_at = time.time_ns()
         self._deltas.begin()
         data = await self._encoded(subscription, metrics, read_at, schedule.application_too)
+        if terminating:
+            self._last_read.set()
         codec, data = await self._compressed(data, subscription.codecs)
         if len(data) > subscription.max_bytes:
             log.debug("%s: %d bytes of metrics are too many", self._cluster.client_id, len(data))

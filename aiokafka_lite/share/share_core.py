@@ -209,8 +209,8 @@ class ShareCore:
         self.stopping = True
         self.buffer.wake()
         self.opening.end()
-        self.push.stop_soon()  # with the metrics of a member that has not left
         try:
+            await self.push.begin_to_close()  # with the metrics of a member that has not left
             async with self._stop_lock:
                 if not self.closed:
                     await self._leaders.close(deadline - CLOSING_TAKES - LEAVING_TAKES)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator
+from math import inf
 
 import pytest
 
@@ -271,6 +272,28 @@ async def test_partitions_of_a_consumer(cluster: FakeCluster) -> None:
     assert resource == {"client_rack": "a", "group_id": "g", "group_member_id": member}
     lags = {name.rpartition(".")[2]: points for name, _, points, _ in metrics}
     assert {(each[3]["partition"], each[0]) for each in lags["lag"]} == {("0", 0.0), ("1", 2.0)}
+
+
+async def test_the_last_push_has_the_partitions(cluster: FakeCluster) -> None:
+    await subscribe(cluster)
+    cluster.produce("orders", b"one", partition=1)
+    async with AIOKafkaConsumer(
+        "orders",
+        bootstrap_servers=cluster.bootstrap_servers,
+        client_id="me",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        await consumer.getone()
+        schedule = consumer._core.push._schedule
+        assert schedule is not None
+        async with asyncio.timeout(PATIENCE):
+            while not cluster.pushed_metrics("me") or schedule.next_wakeup() == inf:
+                await asyncio.sleep(0)  # until no push is under way
+    last = cluster.pushed_metrics("me")[-1]
+    assert last.terminating
+    assert values(last)["org.apache.kafka.consumer.coordinator.assigned.partitions"] == 2
+    names = {name: points for name, _, points, _ in decoded(last.data)[1]}
+    assert len(names["org.apache.kafka.consumer.fetch.manager.records.lag"]) == 2
 
 
 async def test_share_consumers_and_admin_clients(cluster: FakeCluster) -> None:
