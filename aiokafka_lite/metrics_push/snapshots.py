@@ -121,6 +121,8 @@ def _in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], _T], deadli
             result.set_result(function())
         except BaseException as error:
             result.set_exception(error)
+            if not isinstance(error, Exception):
+                raise  # it is for the loop: KeyboardInterrupt
 
     try:
         loop.call_soon_threadsafe(run)

@@ -75,6 +75,7 @@ class KafkaCollector(Collector):
         self._timeout = timeout
         self._sources: list[_Source] = []
         self._lock = threading.Lock()
+        self._failing: set[str] = set()  # client ids, from the first failed scrape to the next good
         (registry or REGISTRY).register(self)
 
     def add(
@@ -114,6 +115,17 @@ class KafkaCollector(Collector):
         with self._lock:
             self._sources = [each for each in self._sources if each.client() is not client]
 
+    def _log_failed(self, source: _Source, error: Exception) -> None:
+        """Log the first of several failed scrapes."""
+        if source.client_id in self._failing:
+            return
+        self._failing.add(source.client_id)
+        extra = {"kafka_client_id": source.client_id}
+        if isinstance(error, SnapshotTimeoutError):
+            log.warning("%s: not scraped: %s", source.client_id, error, extra=extra)
+        else:
+            log.error("%s: not scraped", source.client_id, exc_info=error, extra=extra)
+
     def describe(self) -> Iterable[Metric]:
         """Return nothing, so that registering does not scrape."""
         return ()
@@ -130,14 +142,11 @@ class KafkaCollector(Collector):
                 continue
             try:
                 snapshot = take(client, source.loop, self._timeout)
-            except SnapshotTimeoutError as error:
-                log.warning("%s: not scraped: %s", source.client_id, error)
+            except Exception as error:
+                self._log_failed(source, error)
                 families.gauge("aiokafka_lite_scraped", source.labels, 0.0)
                 continue
-            except Exception:
-                log.exception("%s: not scraped", source.client_id)
-                families.gauge("aiokafka_lite_scraped", source.labels, 0.0)
-                continue
+            self._failing.discard(source.client_id)
             if snapshot is None:
                 self.remove(client)
                 continue

@@ -300,3 +300,30 @@ def test_registers_with_the_global_registry_by_default() -> None:
     REGISTRY.unregister(collector)
     with pytest.raises(KeyError):
         REGISTRY.unregister(collector)
+
+
+async def test_failed_scrapes_are_logged_once_until_one_succeeds(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> dict[str, float | None]:
+        raise LookupError
+
+    async with (
+        FakeCluster() as cluster,
+        AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, client_id="p") as producer,
+    ):
+        registry = CollectorRegistry()
+        KafkaCollector(registry).add(producer)
+        for expected in (1, 2):
+            with monkeypatch.context() as patched:
+                patched.setattr(producer, "metrics", fail)
+                for _ in range(3):
+                    assert b'aiokafka_lite_scraped{client_id="p",group=""} 0.0' in (
+                        generate_latest(registry)
+                    )
+            lines = [each for each in caplog.records if "not scraped" in each.message]
+            assert len(lines) == expected
+            assert lines[-1].exc_info is not None
+            assert b'aiokafka_lite_scraped{client_id="p",group=""} 1.0' in (
+                generate_latest(registry)
+            )
