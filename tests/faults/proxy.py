@@ -32,6 +32,7 @@ class Proxy:
     Args:
         port: Where clients come; 0 for any.
         seed: Of its draws.
+        host: The address of loopback that it listens at.
 
     Attributes:
         target: (host, port) of the broker; None while there is none: clients are turned away.
@@ -40,8 +41,9 @@ class Proxy:
         cuts: Connections cut in the middle so far.
     """
 
-    def __init__(self, port: int = 0, seed: int = 0) -> None:
+    def __init__(self, port: int = 0, seed: int = 0, host: str = "127.0.0.1") -> None:
         self.port = port
+        self._host = host
         self.target: tuple[str, int] | None = None
         self.delay = 0.0
         self.delayed_share = 0.0
@@ -54,7 +56,7 @@ class Proxy:
         self._flows.set()
 
     async def __aenter__(self) -> "Proxy":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, self._host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
