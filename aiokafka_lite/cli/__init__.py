@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from aiokafka_lite._build import BUILD
 from aiokafka_lite._version import __version__
-from aiokafka_lite.cli.failures import INTERRUPTED
+from aiokafka_lite.cli.failures import FAILED, INTERRUPTED
 
 ABOUT = "Tools of aiokafka_lite, an asyncio Kafka client."
 EXAMPLES = "Run COMMAND --help for the options of a command."
@@ -54,6 +54,8 @@ COMMAND_EXAMPLES = {
 }
 PLURALS: Final = {"topics": "topic", "groups": "group"}
 """`topics` is `topic list`."""
+_POSIX_COMMANDS: Final = ("produce", "consume", "top", "pipeline")
+"""They wait for pipes and terminals in ways that asyncio does not have on Windows."""
 _OFFSET_FLAGS: Final = ("-o", "--offset", "--to")
 
 
@@ -95,6 +97,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _print_help_json(parser, parsers)
     if wanted not in COMMANDS:
         parser.parse_args(argv)  # prints the help or an error, and exits
+    if sys.platform == "win32" and wanted in _POSIX_COMMANDS:
+        print(f"{_program()}: {wanted} does not run on Windows: use WSL", file=sys.stderr)
+        return FAILED
     module = complete_parser(wanted, parsers[wanted])
     try:
         status: int = module.run(parser.parse_args(argv))

@@ -98,7 +98,7 @@ def configure_logging(quiet: bool, verbose: int) -> None:
 
 async def _until_terminated(work: Coroutine[Any, Any, int]) -> int:
     task = asyncio.current_task()
-    if task is not None:
+    if task is not None and sys.platform != "win32":  # which has no SIGTERM
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await work
 

@@ -187,7 +187,8 @@ def _after_fork() -> None:
         _current = None
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @atexit.register

@@ -455,6 +455,12 @@ class FakeCluster(Levers, Views, Faults):
 
 
 def _opened(data_dir: str | os.PathLike[str], fsync: bool) -> "Storage":
-    from aiokafka_lite.testing.data_folder import Storage  # rarely used: import late
-
+    try:
+        from aiokafka_lite.testing.data_folder import Storage  # rarely used: import late
+    except ModuleNotFoundError as error:
+        if error.name != "fcntl":
+            raise
+        raise ValueError(
+            "data_dir needs file locks that Windows does not have: leave it out, or use WSL"
+        ) from error
     return Storage(data_dir, fsync=fsync)

@@ -35,12 +35,16 @@ class Guide:
         assert all("async def test_" in code for code in self.tests)
         assert {language for language, _ in self.blocks} == {"python", *others}
 
-    def run(self, pytester: pytest.Pytester) -> None:
-        """Run the tests as a user would, in a new process, with warnings as errors."""
+    def run(self, pytester: pytest.Pytester, *more: str) -> None:
+        """Run the tests as a user would, in a new process, with warnings as errors.
+
+        Args:
+            more: More arguments of pytest.
+        """
         pytester.makepyfile(**{f"test_block_{n}": code for n, code in enumerate(self.tests)})
         options = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
         result = pytester.runpytest_subprocess(
-            "-p", "no:cacheprovider", "-p", "no:anyio", "-W", "error", *options
+            "-p", "no:cacheprovider", "-p", "no:anyio", "-W", "error", *options, *more
         )
         result.assert_outcomes(passed=len(self.tests))
 

@@ -174,7 +174,10 @@ async def _serve(cluster: FakeCluster, data_dir: str | None) -> int:
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ended.set)
+        try:
+            loop.add_signal_handler(number, ended.set)
+        except NotImplementedError:  # on Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(ended.set))
     await cluster.start()
     cleaner = asyncio.create_task(_clean_up(cluster), name="log cleaner")
     cleaner.add_done_callback(lambda _: ended.set())
