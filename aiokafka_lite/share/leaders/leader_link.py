@@ -270,9 +270,12 @@ class LeaderLink:
         try:
             async with asyncio.timeout_at(deadline):
                 # Not with the closing request: what it is refused cannot be sent again in halves.
-                while self.session.open and self.pending.terminal_waiting:
+                while self.pending.terminal_waiting:
                     await asyncio.sleep(self._pace.resume_at - self.loop.time())
-                    await self._acknowledge(self.loop.time())
+                    if self.session.open:
+                        await self._acknowledge(self.loop.time())
+                    else:  # a refused request ended it: open another, and acquire nothing
+                        await self._exchanges.fetch(0, briefly=True, flushing=True)
                 if self.session.open:
                     await self._exchanges.acknowledge(
                         {},

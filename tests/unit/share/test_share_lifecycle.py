@@ -14,7 +14,13 @@ import pytest
 
 from aiokafka_lite import AIOKafkaShareConsumer, ConsumerStoppedError
 from aiokafka_lite.admin import AIOKafkaAdminClient, ConfigResource
-from aiokafka_lite.errors import GroupAuthorizationFailedError, ShareSessionLimitReachedError
+from aiokafka_lite.errors import (
+    GroupAuthorizationFailedError,
+    InvalidShareSessionEpochError,
+    RequestTimedOutError,
+    ShareSessionLimitReachedError,
+)
+from aiokafka_lite.protocol.messages.share_acknowledge import ShareAcknowledgeResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
@@ -117,6 +123,30 @@ async def test_a_throttled_consumer_reads_on(cluster, make) -> None:
                 seen.add(record.value)
                 assert await record.accept() is None
         assert faults[0].hits > 0
+
+
+@pytest.mark.parametrize("error", [InvalidShareSessionEpochError, RequestTimedOutError])
+@pytest.mark.parametrize("times", [1, 3])
+async def test_stop_repeats_a_refused_acknowledgement(cluster, make, error, times) -> None:
+    for value in range(10):
+        cluster.produce("jobs", b"%d" % value, partition=0)
+    consumer = make("jobs")
+    async with asyncio.timeout(PATIENCE):
+        await consumer.start()
+        records = await consumer.getmany(timeout_ms=PATIENCE * 1000)
+        fault = cluster.control(
+            ApiKey.SHARE_ACKNOWLEDGE,
+            times=times,
+            respond_with=ShareAcknowledgeResponse(error_code=error.errno),
+        )
+        marks = [record.accept() for record in records]
+        await consumer.stop()
+        assert fault.hits == times
+        for mark in marks:
+            assert await mark is None
+        async with make("jobs") as another:
+            rest = await another.getmany(timeout_ms=300)
+    assert not {record.offset for record in rest} & {record.offset for record in records}
 
 
 async def test_start_warns_of_a_new_group_at_latest(cluster, make, caplog) -> None:
