@@ -59,12 +59,17 @@ HARNESS: Final[Mapping[str, object]] = {
     "group.consumer.heartbeat.interval.ms": 500,
     "group.consumer.min.heartbeat.interval.ms": 500,
     "group.consumer.min.session.timeout.ms": 3000,
+    "group.share.heartbeat.interval.ms": 500,
+    "group.share.min.heartbeat.interval.ms": 500,
+    "group.share.min.record.lock.duration.ms": 1000,
+    "log.cleaner.backoff.ms": 1000,
     "log.cleaner.dedupe.buffer.size": 16777216,
     "log.retention.ms": -1,
     "log.segment.delete.delay.ms": 1000,
     "num.io.threads": 4,
     "num.network.threads": 2,
     "num.partitions": 4,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
 }
 """What the harness starts its real brokers with; see `tools.kafka.config`."""
 

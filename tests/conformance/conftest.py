@@ -33,6 +33,9 @@ AS_THE_HARNESS: Final = {
     "group.consumer.heartbeat.interval.ms": 500,
     "group.consumer.min.heartbeat.interval.ms": 500,
     "group.consumer.min.session.timeout.ms": 3000,
+    "group.share.heartbeat.interval.ms": 500,
+    "group.share.min.heartbeat.interval.ms": 500,
+    "group.share.min.record.lock.duration.ms": 1000,
     "log.retention.ms": -1,
     "log.segment.delete.delay.ms": 1000,
 }

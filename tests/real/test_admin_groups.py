@@ -217,11 +217,11 @@ async def test_share_groups_are_administered(kafka3, admin3, topic3) -> None:
     changes = {resource: {"share.auto.offset.reset": "earliest"}}
     (await admin3.incremental_alter_configs(changes)).raise_for_errors()
     async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
-        for number in range(10):
+        for number in range(9):
             await producer.send_and_wait(name, b"%d" % number, partition=number % 2)
 
     words = ["--bootstrap-server", servers, "--topic", name, "--group", group]
-    words += ["--timeout-ms", "15000"]
+    words += ["--timeout-ms", "60000", "--max-messages", "10"]
     reading = asyncio.create_task(
         asyncio.to_thread(run, SHARE_CONSUMER, words, FALLBACK, timeout=120)
     )
@@ -243,6 +243,8 @@ async def test_share_groups_are_administered(kafka3, admin3, topic3) -> None:
     assert isinstance(busy[group], NonEmptyGroup)
     with pytest.raises(NonEmptyGroup):
         await admin3.alter_share_group_offsets(group, {one: 0})
+    async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
+        await producer.send_and_wait(name, b"9", partition=1)
     assert sorted(await reading) == [str(number) for number in range(10)]
 
     async def empty() -> bool:

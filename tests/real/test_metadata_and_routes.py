@@ -225,7 +225,13 @@ async def test_reconnects_after_all_nodes_restart(client_of):
         await asyncio.to_thread(with_kafka.close)
 
 
-@pytest.mark.parametrize("release", ["0.8.2.2", "0.9.0.1", "0.10.2.2", "2.8.2"])
+@pytest.mark.parametrize(
+    "release",
+    [
+        "0.8.2.2",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("0.9.0.1", "0.10.2.2", "2.8.2")),
+    ],
+)
 async def test_metadata_of_old_brokers(release, client_of):
     """From Metadata v0 on: no controller, no topic ids, an empty list of topics means all."""
     kafka = await asyncio.to_thread(KafkaCluster(release).__enter__)

@@ -50,14 +50,14 @@ async def test_two_members_handle_every_record(kafka, topic) -> None:
 
 async def test_lock_lasts_as_long_as_the_handler(kafka, topic) -> None:
     name = topic()
-    group = await new_group(kafka, share_record_lock_duration_ms="15000")
+    group = await new_group(kafka, share_record_lock_duration_ms="8000")
     await produce(kafka, name, range(1))
     deliveries: list[int] = []
     done = asyncio.Event()
 
     async def handle(record) -> None:
         deliveries.append(record.delivery_count)
-        await asyncio.sleep(20)  # longer than the lock
+        await asyncio.sleep(10)  # longer than the lock
         done.set()
 
     async with consumer_of(kafka, name, group=group) as consumer:

@@ -250,7 +250,7 @@ async def test_transaction_timeout_aborts(kafka: RealKafka, topic: TopicFactory)
     ) as producer:
         await producer.begin_transaction()
         await producer.send_and_wait(name, b"late")
-        async with asyncio.timeout(PATIENCE):  # the broker checks every ten seconds
+        async with asyncio.timeout(PATIENCE):
             while not await aborted(bootstrap, name):
                 await asyncio.sleep(0.2)
         with pytest.raises(aiokafka_lite.errors.InvalidTxnState, match="transaction_timeout_ms"):

@@ -115,6 +115,7 @@ def broker_settings(
         "num.network.threads": 2,
         "num.io.threads": 4,
         "log.cleaner.dedupe.buffer.size": 16_777_216,
+        "log.cleaner.backoff.ms": 1000,
         "log.segment.delete.delay.ms": 1000,
         "controlled.shutdown.retry.backoff.ms": 200,
     }
@@ -125,6 +126,7 @@ def broker_settings(
             "transaction.state.log.num.partitions": 4,
             "transaction.state.log.replication.factor": replicas,
             "transaction.state.log.min.isr": min(2, replicas),
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
             "group.initial.rebalance.delay.ms": 0,
         }
     if release.number >= (0, 10):
@@ -138,6 +140,9 @@ def broker_settings(
             "group.consumer.min.heartbeat.interval.ms": 500,
             "group.consumer.heartbeat.interval.ms": 500,
             "group.consumer.min.session.timeout.ms": 3000,  # for groups that ask for less than 45 s
+            "group.share.min.heartbeat.interval.ms": 500,
+            "group.share.heartbeat.interval.ms": 500,
+            "group.share.min.record.lock.duration.ms": 1000,  # likewise, for less than 15 s
         }
     if release.kraft:
         settings |= _kraft(node, nodes)
