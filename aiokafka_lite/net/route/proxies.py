@@ -151,7 +151,7 @@ def _address(proxy: Proxy, host: str) -> bytes:
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
-        name = host.encode() if host.isascii() else host.encode("idna")
+        name = _name(host)
         if len(name) > 255:
             raise KafkaConnectionError(
                 f"the name {host[:50]!r}... is too long for the proxy {proxy}"
@@ -160,8 +160,19 @@ def _address(proxy: Proxy, host: str) -> bytes:
     return bytes([1 if address.version == 4 else 4]) + address.packed
 
 
+def _name(host: str) -> bytes:
+    """The name of a broker, which another broker may have sent, for a proxy to resolve."""
+    try:
+        name = host.encode() if host.isascii() else host.encode("idna")
+    except UnicodeError:
+        name = b""
+    if not name or any(byte <= 0x20 or byte == 0x7F for byte in name):
+        raise KafkaConnectionError(f"{host[:50]!r} is not a host name")
+    return name
+
+
 def _http_connect(proxy: Proxy, host: str, port: int) -> Handshake:
-    name = (host.encode() if host.isascii() else host.encode("idna")).decode()
+    name = _name(host).decode()
     target = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
     head = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"
     if proxy.username is not None:

@@ -166,3 +166,13 @@ def test_every_cut_and_every_flipped_byte_ends_the_handshake() -> None:
                     exchange(proxy, bytes(damaged))
                 except (EOFError, KafkaConnectionError, AuthenticationFailedError):
                     pass
+
+
+@pytest.mark.parametrize("proxy", [HTTP, SOCKS], ids=["http", "socks5"])
+@pytest.mark.parametrize("host", ["", "a b", "a\r\nX: y", "\x7f", "é" * 70, "é..é"])
+def test_names_from_a_hostile_broker_never_reach_the_proxy(proxy: Proxy, host: str) -> None:
+    handshake = proxy.handshake(host, 9092)
+    if proxy is SOCKS:
+        assert [next(handshake), handshake.send(b"")] == [b"\5\1\0", 2]
+    with pytest.raises(KafkaConnectionError, match="is not a host name"):
+        handshake.send(None if proxy is HTTP else b"\5\0")  # type: ignore[arg-type]
