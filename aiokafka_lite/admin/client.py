@@ -424,6 +424,10 @@ class AIOKafkaAdminClient(MetricsPushCalls):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r}>"
 
+    def _metrics_push(self) -> MetricsPush:
+        self._check_home()
+        return self._push
+
     # Topics: admin/topics/creation.py, admin/topics/description.py
 
     async def create_topics(

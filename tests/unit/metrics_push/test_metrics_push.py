@@ -5,6 +5,7 @@ import logging
 import random
 from collections.abc import AsyncIterator
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,13 @@ from aiokafka_lite.errors import (
     ThrottlingQuotaExceededError,
     UnsupportedVersionError,
 )
+from aiokafka_lite.protocol.messages.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsResponse,
+)
+from aiokafka_lite.protocol.messages.push_telemetry import PushTelemetryRequest
+from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.testing import FakeCluster
 from aiokafka_lite.testing.telemetry.telemetry_instances import PushedMetrics
 from tests.unit.metrics_push.otlp_reader import decoded
@@ -338,3 +345,119 @@ async def test_a_share_consumer_that_opens_no_session_at_start_pushes_metrics(
     ) as consumer:
         assert await consumer.client_instance_id()
         await until(cluster, client="s")
+
+
+@pytest.mark.parametrize("kind", ["producer", "consumer", "share consumer", "admin"])
+async def test_every_kind_of_client_has_an_id_and_takes_metrics(
+    cluster: FakeCluster, kind: str
+) -> None:
+    await subscribe(cluster, metrics="com.example.")
+    servers = cluster.bootstrap_servers
+    client: Any = {
+        "producer": lambda: producer_of(cluster),
+        "consumer": lambda: AIOKafkaConsumer(
+            "orders", bootstrap_servers=servers, client_id="me", group_id="g"
+        ),
+        "share consumer": lambda: AIOKafkaShareConsumer(
+            "orders", bootstrap_servers=servers, client_id="me", group_id="g"
+        ),
+        "admin": lambda: AIOKafkaAdminClient(
+            bootstrap_servers=servers, client_id="me", enable_metrics_push=True
+        ),
+    }[kind]()
+    client.register_metric_for_subscription("com.example.a", lambda: 1)
+    client.register_metric_for_subscription("com.example.b", lambda: 2)
+    client.unregister_metric_from_subscription("com.example.b")
+    async with client:
+        identity = await client.client_instance_id(PATIENCE)
+        (push, *_) = await until(cluster)
+    assert push.client_instance_id == identity
+    assert values(push) == {"com.example.a": 1}
+
+
+async def test_an_admin_client_over_another_ones_connections_pushes_nothing(
+    cluster: FakeCluster,
+) -> None:
+    async with producer_of(cluster) as producer:
+        admin = AIOKafkaAdminClient.of(producer.client)
+        with pytest.raises(IllegalStateError, match="enable_metrics_push=False"):
+            await admin.client_instance_id()
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+async def test_the_brokers_favorite_codec_is_used(cluster: FakeCluster, codec: Compression) -> None:
+    await subscribe(cluster)
+    seen: list[PushTelemetryRequest] = []
+
+    def watch(request: PushTelemetryRequest) -> bool:
+        seen.append(request)
+        return False
+
+    def prefer(response: GetTelemetrySubscriptionsResponse) -> None:
+        response.accepted_compression_types = [99, -1, codec, Compression.GZIP]
+
+    edit = {"times": None, "after_handling": True, "edit": prefer}
+    cluster.control(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, **edit)  # type: ignore[arg-type]
+    cluster.control(ApiKey.PUSH_TELEMETRY, when=watch)  # type: ignore[arg-type]
+    async with producer_of(cluster):
+        pushes = await until(cluster)
+    assert {request.compression_type for request in seen} == {codec}
+    assert "org.apache.kafka.producer.connection.count" in values(pushes[0])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("push_interval_ms", 2**31 - 1),
+        ("push_interval_ms", -(2**31)),
+        ("push_interval_ms", 0),
+        ("telemetry_max_bytes", -1),
+        ("telemetry_max_bytes", 0),
+        ("subscription_id", -(2**31)),
+        ("client_instance_id", ZERO_UUID),
+        ("accepted_compression_types", [5, 127, -128] * 1000),
+        ("requested_metrics", ["\0", "é" * 10_000, "*" * 300]),
+        ("requested_metrics", [""] * 10_001),
+        ("error_code", -1),
+        ("error_code", 32_767),
+        ("throttle_time_ms", -1),
+    ],
+)
+async def test_a_hostile_subscription_does_not_disturb_the_client(
+    cluster: FakeCluster, field: str, value: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    await subscribe(cluster)
+    edit = {"edit": lambda response: setattr(response, field, value)}
+    fault = cluster.control(
+        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, times=None, after_handling=True, **edit
+    )
+    async with producer_of(cluster) as producer:
+        async with asyncio.timeout(PATIENCE):
+            while not fault.hits:
+                await asyncio.sleep(0.005)
+        await producer.send_and_wait("orders", b"one")
+        task = producer._push._task
+        assert task is not None
+        assert not task.done() or task.exception() is None
+        assert producer.health().ready
+    assert [each for each in caplog.records if each.levelname != "INFO"] == []
+    assert cluster.count(ApiKey.PUSH_TELEMETRY) < 50
+
+
+async def test_a_connection_that_is_cut_during_a_push_leaves_the_client_alone(
+    cluster: FakeCluster,
+) -> None:
+    await subscribe(cluster)
+    fault = cluster.control(ApiKey.PUSH_TELEMETRY, disconnect=True)
+    async with producer_of(cluster) as producer:
+        async with asyncio.timeout(PATIENCE):
+            while not fault.hits:
+                await asyncio.sleep(0.005)
+        await producer.send_and_wait("orders", b"one")
+        schedule = producer._push._schedule
+        assert schedule is not None
+        async with asyncio.timeout(PATIENCE):
+            while schedule.next_wakeup() == inf:
+                await asyncio.sleep(0.005)
+        assert schedule.next_wakeup() > asyncio.get_running_loop().time() + 200
+        assert not schedule.off
