@@ -1,8 +1,4 @@
-"""Delegation tokens of the admin client against a real Kafka.
-
-No client here but Java's logs in with a token, so the secret itself is checked: Kafka derives it
-from the token's id with the brokers' key (HMAC-SHA512).
-"""
+"""Delegation tokens against a real Kafka: the admin client's calls, and clients that log in."""
 
 import asyncio
 import hmac
@@ -13,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka_lite.admin import (
     AclBinding,
     AclOperation,
@@ -27,12 +24,15 @@ from aiokafka_lite.errors import (
     DelegationTokenNotFound,
     DelegationTokenOwnerMismatch,
     DelegationTokenRequestNotAllowed,
+    SaslAuthenticationFailed,
+    TopicAuthorizationFailedError,
 )
 from tools.kafka import KafkaCluster, RealKafka, Security
 
 KEY = "the-key-of-the-brokers"
 CONFIG = {
     "delegation.token.secret.key": KEY,
+    "delegation.token.expiry.check.interval.ms": 500,  # an hour by default
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
@@ -144,3 +144,135 @@ async def test_clients_that_may_have_no_tokens(guarded: KafkaCluster, kafka: Rea
     async with AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
         with pytest.raises((DelegationTokenRequestNotAllowed, DelegationTokenAuthDisabled)):
             await admin.describe_delegation_token()
+
+
+def with_token(cluster: KafkaCluster, token: DelegationToken, mechanism: str) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": cluster.bootstrap_of("SASL_PLAINTEXT"),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": token.token_id,
+        "sasl_plain_password": token.password,
+        "sasl_scram_tokenauth": True,
+    }
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+async def test_clients_log_in_with_a_token_as_its_owner(
+    guarded: KafkaCluster, mechanism: str
+) -> None:
+    topic = f"of-tokens-{mechanism.lower()}"
+    guarded.create_topic(topic)
+    async with (
+        AIOKafkaAdminClient(bootstrap_servers=guarded.bootstrap_servers) as root,
+        AIOKafkaAdminClient(**arguments(guarded, "alice")) as alice,
+    ):
+        bindings = [
+            AclBinding(ResourcePattern(ResourceType.TOPIC, topic), "User:alice", AclOperation.ALL),
+            AclBinding(ResourcePattern(ResourceType.GROUP, topic), "User:alice", AclOperation.ALL),
+        ]
+        (await root.create_acls(bindings)).raise_for_errors()
+        token = await alice.create_delegation_token(max_lifetime_ms=3_600_000)
+        chosen = with_token(guarded, token, mechanism)
+        sent: list[bytes] = []
+
+        async def logs_in() -> bool:
+            """Brokers learn of tokens and ACLs later."""
+            try:
+                async with AIOKafkaProducer(**chosen) as producer:
+                    await producer.send_and_wait(topic, b"as alice")
+            except (SaslAuthenticationFailed, TopicAuthorizationFailedError):
+                return False
+            sent.append(b"as alice")
+            return True
+
+        await until(logs_in)
+        consumer = AIOKafkaConsumer(topic, group_id=topic, auto_offset_reset="earliest", **chosen)
+        async with consumer, asyncio.timeout(60):
+            assert (await consumer.getone()).value == b"as alice"
+            await consumer.commit()
+        async with AIOKafkaAdminClient(**chosen) as admin:
+            with pytest.raises(DelegationTokenRequestNotAllowed):
+                await admin.create_delegation_token()  # a token creates no token
+        await alice.expire_delegation_token(token.hmac)
+
+        refusals: list[str] = []
+
+        async def refused() -> bool:
+            producer = AIOKafkaProducer(**chosen)
+            try:
+                await producer.start()
+            except SaslAuthenticationFailed as error:
+                refusals.append(str(error))
+                return True
+            finally:
+                await producer.stop()
+            return False
+
+        await until(refused)
+        assert "the delegation token may have expired" in refusals[0]
+        assert token.password not in refusals[0]
+
+
+async def use_until_it_fails(admin: AIOKafkaAdminClient) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            await admin.list_topics()
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.long
+async def test_session_of_a_token_ends_with_it(guarded: KafkaCluster) -> None:
+    """The broker limits the session to the token's time; a renewal then finds it removed."""
+    async with AIOKafkaAdminClient(**arguments(guarded, "alice")) as alice:
+        token = await alice.create_delegation_token(max_lifetime_ms=6_000)
+        admins: list[AIOKafkaAdminClient] = []
+
+        async def started() -> bool:
+            admin = AIOKafkaAdminClient(**with_token(guarded, token, "SCRAM-SHA-256"))
+            try:
+                await admin.start()
+            except SaslAuthenticationFailed:
+                await admin.close()
+                return False
+            admins.append(admin)
+            return True
+
+        await until(started)
+        [admin] = admins
+        try:
+            with pytest.raises(SaslAuthenticationFailed, match="token may have expired"):
+                await use_until_it_fails(admin)
+        finally:
+            await admin.close()
+
+
+async def test_tokens_of_others_are_described_only_with_the_right(guarded: KafkaCluster) -> None:
+    async with (
+        AIOKafkaAdminClient(bootstrap_servers=guarded.bootstrap_servers) as root,
+        AIOKafkaAdminClient(**arguments(guarded, "alice")) as alice,
+        AIOKafkaAdminClient(**arguments(guarded, "carol")) as carol,
+    ):
+        token = await alice.create_delegation_token(max_lifetime_ms=3_600_000)
+
+        async def known() -> bool:
+            return token in await alice.describe_delegation_token()
+
+        await until(known)
+        assert token not in await carol.describe_delegation_token()
+        assert await carol.describe_delegation_token(["User:alice"]) == []
+        of_alice = ResourcePattern(ResourceType.USER, "User:alice")
+        may = AclBinding(of_alice, "User:carol", AclOperation.DESCRIBE_TOKENS)
+        (await root.create_acls([may])).raise_for_errors()
+
+        async def shown() -> bool:
+            return token in await carol.describe_delegation_token(["User:alice"])
+
+        await until(shown)
+        (await root.delete_acls([may.to_filter()])).raise_for_errors()
+
+        async def hidden() -> bool:
+            return await carol.describe_delegation_token(["User:alice"]) == []
+
+        await until(hidden)
+        await alice.expire_delegation_token(token.hmac)
