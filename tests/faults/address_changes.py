@@ -110,6 +110,7 @@ class Traffic:
         self.acknowledged = [0] * PARTITIONS
         self.read: list[list[int]] = [[] for _ in range(PARTITIONS)]
         self.stopping = False
+        self.working: list[asyncio.Task[None]] = []
 
     async def produce(self, producer: AIOKafkaProducer) -> None:
         while not self.stopping:
@@ -131,6 +132,8 @@ class Traffic:
         async with asyncio.timeout(90):
             while any(len(read) < mark for read, mark in zip(self.read, marks, strict=True)):
                 await asyncio.sleep(0.05)
+                for task in self.working:
+                    assert not task.done(), task.exception()
 
 
 async def check_changes(
@@ -155,7 +158,7 @@ async def check_changes(
         ) as consumer,
     ):
         stack.push_async_callback(town.close)
-        working = [
+        traffic.working = working = [
             asyncio.create_task(traffic.produce(producer)),
             asyncio.create_task(traffic.consume(consumer)),
         ]
@@ -165,8 +168,6 @@ async def check_changes(
             await town.renew_certificates()
             await town.move()
             await traffic.advance()
-            for each in working:
-                assert not each.done(), each.exception()
         traffic.stopping = True
         await working[0]
         async with asyncio.timeout(90):

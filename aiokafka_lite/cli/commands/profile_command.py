@@ -78,7 +78,7 @@ def _show(args: argparse.Namespace) -> None:
     if name is None:
         raise UsageError("no profile is in use: name one")
     for option, value in sorted(profiles.named(name).items()):
-        print(f"{option}={SECRET if is_secret(option) else value}")
+        print(f"{option}={SECRET if is_secret(option, value) else value}")
 
 
 def _add(args: argparse.Namespace) -> None:

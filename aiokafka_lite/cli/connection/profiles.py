@@ -51,9 +51,11 @@ class Profiles(NamedTuple):
         return self.profiles[name]
 
 
-def is_secret(name: str) -> bool:
-    """True if an option holds a password, a key or a token."""
-    return name == "sasl.jaas.config" or name.endswith(
+def is_secret(name: str, value: str = "") -> bool:
+    """True if an option with this value may hold a password, a key or a token."""
+    if name.startswith("ssl.") and ("-----BEGIN" in value or "\n" in value):
+        return True  # PEM text, where most have a path
+    return name in ("sasl.jaas.config", "proxy.url") or name.endswith(
         ("password", "secret", "ssl.keystore.key", "ssl.key.pem")
     )
 

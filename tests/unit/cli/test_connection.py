@@ -11,7 +11,7 @@ import pytest
 
 from aiokafka_lite.cli.connection.client_arguments import consumer_arguments, producer_arguments
 from aiokafka_lite.cli.connection.flags import add_connection_flags
-from aiokafka_lite.cli.connection.profiles import Profiles, load_profiles, save_profiles
+from aiokafka_lite.cli.connection.profiles import Profiles, is_secret, load_profiles, save_profiles
 from aiokafka_lite.cli.connection.property_files import read_option_file
 from aiokafka_lite.cli.connection.settings import Settings, gather
 from aiokafka_lite.cli.failures import UsageError
@@ -205,3 +205,14 @@ def test_invalid_profile_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_text(text)
     with pytest.raises(UsageError, match=r"config\.toml"):
         settings(tmp=tmp_path)
+
+
+def test_shown_profiles_hide_keys_and_proxy_credentials() -> None:
+    pem = "-----BEGIN PRIVATE KEY-----"
+    for name, value in (
+        ("proxy.url", "http://ann:hush@proxy"), ("ssl.password", "hush"), ("ssl.keyfile", pem),
+        ("ssl.certfile", pem), ("ssl.key.password", "hush"), ("sasl.jaas.config", f"{pem}\n"),
+    ):  # fmt: skip
+        assert is_secret(name, value), name
+    for name, value in (("ssl.keyfile", "a.pem"), ("ssl.cafile", "ca.pem"), ("client.id", "x")):
+        assert not is_secret(name, value), name
