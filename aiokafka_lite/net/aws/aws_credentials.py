@@ -9,7 +9,6 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from inspect import isawaitable
 from typing import Any, Final, TypeAlias
 
@@ -88,6 +87,8 @@ class BotocoreChain:
         return await lookup_threads.run(asyncio.get_running_loop(), self._look_up)
 
     def _look_up(self) -> AwsCredentials:
+        from datetime import datetime  # slow to import, and few clients have AWS credentials
+
         try:
             found = self._session.get_credentials()
             frozen = None if found is None else found.get_frozen_credentials()

@@ -19,12 +19,15 @@ aiokafka: Any = pytest.importorskip("aiokafka", reason="the interop extra is not
 OURS = {
     "batches",
     "client",
+    "client_instance_id",
     "enforce_rebalance",
     "group_metadata",
     "health",
     "metrics",
     "node_metrics",
     "partition_metrics",
+    "register_metric_for_subscription",
+    "unregister_metric_from_subscription",
 }
 """Methods and properties of the consumer that are not in aiokafka; the docs mark each."""
 
@@ -33,6 +36,7 @@ OUR_ARGUMENTS = {
     "bootstrap_timeout_ms",
     "buffer_memory",
     "default_api_timeout_ms",
+    "enable_metrics_push",
     "group_protocol",
     "group_remote_assignor",
     "interceptors",
