@@ -52,21 +52,27 @@ async def measure(partitions: int, rounds: int) -> None:
             registry = CollectorRegistry()
             KafkaCollector(registry, timeout=10).add(consumer)
             took: list[float] = []
+            used: list[float] = []
             idle: list[float] = []
             blocked: list[float] = []
             async with watched_loop(idle):
                 await asyncio.sleep(1)
             async with watched_loop(blocked):
                 for _ in range(rounds):
-                    began = time.perf_counter()
+                    began, before = time.perf_counter(), time.process_time()
                     text = await asyncio.to_thread(generate_latest, registry)
                     took.append(1000 * (time.perf_counter() - began))
+                    used.append(1000 * (time.process_time() - before))
                     await asyncio.sleep(0.05)
             reading.cancel()
             lines = sum(not line.startswith(b"#") for line in text.splitlines())
             size = len(text) / 1e6
             print(f"{partitions} partitions, {lines} series, {size:.2f} MB, {rounds} rounds")
             print(f"scrape: median {statistics.median(took):.1f} ms, least {min(took):.1f} ms")
+            print(
+                f"CPU of the process: median {statistics.median(used):.1f} ms, "
+                f"least {min(used):.1f} ms"
+            )
             without = max(idle)
             print(f"loop blocked: at most {max(blocked):.2f} ms, without scrapes {without:.2f} ms")
 

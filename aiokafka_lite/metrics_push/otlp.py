@@ -75,6 +75,7 @@ class Encoder:
             encoded = self._start + encoded
         if point.attributes:
             encoded += _attributes(point.attributes, 7)
+        encoded = _field(1, encoded)
         self._points.setdefault((point.name, point.monotonic), []).append(encoded)
         self.count += 1
 
@@ -87,7 +88,7 @@ class Encoder:
         scope = _field(1, b"aiokafka_lite") + _field(2, __version__.encode())
         parts = [_field(1, scope)]
         for (name, monotonic), points in self._points.items():
-            data = b"".join([_field(1, point) for point in points])
+            data = b"".join(points)
             if monotonic:  # Sum: aggregation_temporality = 2, is_monotonic = 3
                 data = _field(7, data + bytes((0x10, self._temporality, 0x18, 1)))
             else:

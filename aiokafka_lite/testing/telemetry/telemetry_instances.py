@@ -171,10 +171,9 @@ class TelemetryInstances:
         identity = {**client, "client_instance_id": _java_id(instance_id)}
         matching = [each for each in subscriptions if _matches(each.get("match", ""), identity)]
         metrics = {name for each in matching for name in listed(each.get("metrics", ""))}
-        interval = min(
-            (int(each.get("interval.ms", DEFAULT_INTERVAL_MS)) for each in matching),
-            default=DEFAULT_INTERVAL_MS,
-        )
+        # The default bounds the intervals of subscriptions, as in Kafka.
+        intervals = [int(each.get("interval.ms", DEFAULT_INTERVAL_MS)) for each in matching]
+        interval = min([DEFAULT_INTERVAL_MS, *intervals])
         wanted = [EVERYTHING] if EVERYTHING in metrics else sorted(metrics)
         made = self._instances[instance_id] = Instance(instance_id, wanted, interval, self._version)
         if known is not None:
