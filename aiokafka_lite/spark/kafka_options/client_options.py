@@ -87,6 +87,7 @@ _OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
     ),
     "client.id": ("client_id", _text),
     "connections.max.idle.ms": ("connections_max_idle_ms", _idle),
+    "enable.metrics.push": ("enable_metrics_push", _flag),
     "metadata.cluster.check.enable": ("metadata_cluster_check_enable", _flag),
     "metadata.max.age.ms": ("metadata_max_age_ms", _whole),
     "metadata.recovery.rebootstrap.trigger.ms": (
@@ -146,7 +147,6 @@ LEVELS: Final = ("gzip", "lz4", "zstd")
 _LEFT_BY_BOTH: Final = frozenset(
     {
         "auto.include.jmx.reporter",
-        "enable.metrics.push",
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",
