@@ -11,9 +11,10 @@ PARALLEL := -n 6
 WITH_BROKERS := -n 2 --dist loadfile --no-loadscope-reorder
 # Packages that have a native module and a twin; all others are the same in both builds.
 TWINS := protocol record net producer consumer share
-# `make test` runs two parts at a time, the longest first.
+# `make test` runs so many parts at a time, the longest first.
+SLOTS := 2
 PARTS := test-real test-spark test-fast test-pure
-GATES  = $(BIN)/python -m tools.gates --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive --made $(DONE)/docs
+GATES  = $(BIN)/python -m tools.gates --slots $(SLOTS) --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive --made $(DONE)/docs
 
 # pytest rewrites the assertions of 480 files: cache them, rather than repeat it in each process.
 export PYTHONDONTWRITEBYTECODE :=
