@@ -46,7 +46,7 @@ from aiokafka_lite.share.records.offset_states import ACCEPT, RELEASE, RENEW
 from aiokafka_lite.share.records.record_marks import Acknowledgement, Marks
 from aiokafka_lite.share.share_buffer import ShareBuffer
 from aiokafka_lite.share.share_group import ShareGroup
-from aiokafka_lite.share.share_interceptors import intercepted
+from aiokafka_lite.share.share_interceptors import intercepted, intercepted_at_delivery
 from aiokafka_lite.share.share_metrics import ShareMetrics
 from aiokafka_lite.share.share_options import ShareOptions
 from aiokafka_lite.share.share_record import ShareRecord
@@ -330,11 +330,11 @@ class ShareCore:
         most = self.options.max_poll_records if limit is None else limit
         self._begin_read()
         while True:
-            records = self.buffer.take_many(most)
-            if records:
+            taken = self.buffer.take_many(most)
+            if records := self._seen_by_interceptors(taken):
                 self._on_delivered(records)
                 return records
-            if not await self._wait(most, deadline):
+            if not taken and not await self._wait(most, deadline):
                 return []
 
     async def next_record(self) -> Record:
@@ -343,6 +343,8 @@ class ShareCore:
         while True:
             record = self.buffer.take()
             if record is not None:
+                if not self._seen_by_interceptors([record]):
+                    continue  # left out
                 self._on_delivered([record])
                 return record
             await self._wait(self.options.max_poll_records, None)
@@ -371,6 +373,13 @@ class ShareCore:
             self.group.poll(waiting=bool(self.buffer.limits))
         self._check_running()
         return arrived
+
+    def _seen_by_interceptors(self, records: list[Record]) -> list[Record]:
+        """Return what is left of records that are about to be delivered."""
+        interceptors = self.options.interceptors
+        if interceptors is None or not interceptors.at_delivery or not records:
+            return records
+        return intercepted_at_delivery(interceptors, records, self.options.log_name)
 
     def _on_delivered(self, records: Sequence[Record]) -> None:
         self.metrics.on_records(len(records), self.loop.time())
@@ -448,7 +457,7 @@ class ShareCore:
     def on_items(self, items: Sequence[Item], tp: TopicPartition) -> None:
         self._wish = 0
         interceptors = self.options.interceptors
-        if interceptors is not None:
+        if interceptors is not None and not interceptors.at_delivery:
             items = intercepted(interceptors, items, self.options.log_name)
         if items:
             self.buffer.add(items)

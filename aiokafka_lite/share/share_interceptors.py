@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from itertools import groupby
+from typing import Any, Final, cast
 
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.reading.record_interceptors import Interceptors
@@ -12,7 +13,7 @@ from aiokafka_lite.share.acquired_records import Item
 from aiokafka_lite.share.records.offset_states import ACCEPT
 from aiokafka_lite.share.share_record import ShareRecord
 
-__all__ = ["intercepted"]
+__all__ = ["intercepted", "intercepted_at_delivery"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -35,6 +36,16 @@ def intercepted(interceptors: Interceptors, items: Sequence[Item], log_name: str
             run.append(item)
     kept += _intercept(interceptors, run, log_name)
     return kept
+
+
+def intercepted_at_delivery(
+    interceptors: Interceptors, records: Sequence[Record], log_name: str
+) -> list[Record]:
+    """The same of records of several partitions that a read is about to return."""
+    kept: list[Item] = []
+    for _, run in groupby(records, key=lambda record: (record.topic, record.partition)):
+        kept += _intercept(interceptors, list(run), log_name)
+    return cast(list[Record], kept)
 
 
 def _intercept(interceptors: Interceptors, records: list[Record], log_name: str) -> Sequence[Item]:

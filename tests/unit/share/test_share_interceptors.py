@@ -54,6 +54,34 @@ async def test_records_are_changed_and_left_out_ones_are_accepted(cluster, make)
         assert (record.value, record.delivery_count) == (b"6", 1)
 
 
+class OddAtDelivery(Odd):
+    at_delivery = True
+
+
+async def test_an_interceptor_may_see_records_only_at_their_delivery(cluster, make) -> None:
+    for value in range(20):
+        cluster.produce("jobs", b"%d" % value, partition=value % 2)
+    odd = OddAtDelivery()
+    async with make("jobs", interceptors=[odd]) as consumer, asyncio.timeout(PATIENCE):
+        seen = 0
+        while seen < 5:
+            record = await consumer.getone()
+            assert record.value.startswith(b"odd ")
+            assert odd.seen[-1] == record.value.removeprefix(b"odd ")  # nothing ahead of it
+            record.accept()
+            seen += 1
+        while seen < 10:
+            records = await consumer.getmany(timeout_ms=1000)
+            assert all(record.offset % 2 for record in records)
+            records.accept()
+            seen += len(records)
+        await consumer.flush()
+        assert len(odd.seen) == 20
+        assert not await consumer.getmany(timeout_ms=100)
+    async with make("jobs") as consumer:  # those that were left out are accepted
+        assert not await consumer.getmany(timeout_ms=300)
+
+
 class Replacing(ConsumerInterceptor):
     """Returns records of its own."""
 
