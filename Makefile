@@ -38,7 +38,7 @@ $(DONE)/made: tools/make_venv.sh
 
 $(DONE)/build-tools: $(DONE)/made pyproject.toml
 	@echo "installing the build tools"
-	@$(PIP) 'setuptools>=77' 'Cython>=3.1' && touch $@
+	@$(PIP) 'setuptools>=77' 'Cython>=3.1,<4' && touch $@
 
 $(DONE)/native: $(DONE)/build-tools setup.py $(NATIVE_SOURCES)
 	@echo "compiling the native hot paths (without a C compiler their pure-Python twins are used)"

@@ -380,7 +380,7 @@ async def test_aiohttp_service_example(monkeypatch: pytest.MonkeyPatch, topics: 
 
 def test_example_test_of_the_readme(pytester: pytest.Pytester):
     code = block("async def test_")
-    pytester.makepyfile(f"from aiokafka_lite import AIOKafkaProducer\n\n\n{code}")
+    pytester.makepyfile(code)
     options = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
     result = pytester.runpytest_subprocess(
         "-p", "no:cacheprovider", "-p", "no:anyio", "-W", "error", *options
