@@ -1,4 +1,4 @@
-"""`start` of a group that begins at `latest`: it delivers what is sent afterwards."""
+"""Where a group begins: at `latest` with what is sent after `start`, or where it was moved to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from aiokafka_lite import AIOKafkaShareConsumer, ConsumerStoppedError
+from aiokafka_lite import AIOKafkaShareConsumer, ConsumerStoppedError, TopicPartition
+from aiokafka_lite.admin import AIOKafkaAdminClient
 from aiokafka_lite.errors import TopicAuthorizationFailedError
 from aiokafka_lite.protocol.messages.share_fetch import ShareFetchResponse
 from aiokafka_lite.protocol.registry import ApiKey
@@ -100,3 +101,25 @@ async def test_stop_ends_a_start_that_waits_for_a_leader(cluster, make) -> None:
     await consumer.stop()
     with pytest.raises(ConsumerStoppedError):
         await starting
+
+
+@pytest.mark.parametrize("limit", [1, 500])
+async def test_a_group_that_was_moved_is_delivered_its_records_again(cluster, make, limit) -> None:
+    send(cluster, *(b"%d" % number for number in range(10)))
+    group = "workers"
+    async with make("jobs", group_id=group) as consumer:
+        await accept(consumer, 10)
+    servers = cluster.bootstrap_servers
+    for first in (0, 3):
+        places = {TopicPartition("jobs", partition): first for partition in range(2)}
+        async with AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
+            (await admin.alter_share_group_offsets(group, places)).raise_for_errors()
+        wanted = 10 - 2 * first
+        offsets: list[int] = []
+        async with make("jobs", group_id=group) as consumer, asyncio.timeout(PATIENCE):
+            while len(offsets) < wanted:
+                for record in await consumer.getmany(timeout_ms=5000, max_records=limit):
+                    assert record.delivery_count == 1
+                    offsets.append(record.offset)
+                    await record.accept()
+        assert sorted(offsets) == sorted([*range(first, 5)] * 2)
