@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaProducer
-from aiokafka_lite.errors import DeliveryTimeoutError
+from aiokafka_lite.errors import DeliveryTimeoutError, KafkaError, KafkaTimeoutError
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.web_frameworks import WebSocket, install_aiohttp, install_fastapi
 
@@ -233,6 +233,11 @@ async def test_fastapi_service_example(
                 text, status = await app.routes["/ready"](request)
                 assert (status, "no broker" in text) == (503, True)
                 assert (await app.routes["/alive"](request))[1] == 200
+                kafka_failed = app.errors[KafkaError]
+                assert await kafka_failed(request, KafkaTimeoutError()) == (
+                    "KafkaTimeoutError",
+                    503,
+                )
         assert answer["offset"] == 0
         assert [record.value for record in cluster.records("orders")] == [b"one tea"]
 
@@ -357,7 +362,11 @@ async def test_aiohttp_service_example(monkeypatch: pytest.MonkeyPatch, topics: 
     async with FakeCluster(topics=topics) as cluster:
         monkeypatch.setenv("KAFKA_BOOTSTRAP", cluster.bootstrap_servers)
         service: dict[str, Any] = {"__name__": "service"}
-        exec((EXAMPLES / "aiohttp_service.py").read_text(), service)
+        code = (EXAMPLES / "aiohttp_service.py").read_text()
+        for long in ("2_000", "5_000"):
+            assert long in code
+            code = code.replace(long, "500")
+        exec(code, service)
         app = service["app"]
 
         async def read() -> bytes:
@@ -374,6 +383,8 @@ async def test_aiohttp_service_example(monkeypatch: pytest.MonkeyPatch, topics: 
             text, status = await app.routes["/ready"](request)
             assert (status, "no broker" in text) == (503, True)
             assert (await app.routes["/alive"](request))[1] == 200
+            text, status = await app.routes["/orders"](request)
+            assert (text, status) in (("DeliveryTimeoutError", 503), ("KafkaTimeoutError", 503))
         assert answer == {"partition": 0, "offset": 0}
         assert [record.value for record in cluster.records("orders")] == [b"one tea"]
 
