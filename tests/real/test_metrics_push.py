@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -21,10 +22,15 @@ from aiokafka_lite import (
     AIOKafkaShareConsumer,
 )
 from aiokafka_lite.admin import AIOKafkaAdminClient, ConfigResource, ConfigResourceType
+from aiokafka_lite.metrics_push.otlp import Encoder
 from aiokafka_lite.metrics_push.push_schedule import SHORTEST_INTERVAL
 from aiokafka_lite.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
 )
+from aiokafka_lite.protocol.messages.push_telemetry import PushTelemetryRequest
+from aiokafka_lite.protocol.primitives import ZERO_UUID
+from aiokafka_lite.record.compression import Compression, compress
+from aiokafka_lite.testing import FakeCluster
 from tools.kafka import KafkaCluster, KafkaNotAvailable
 from tools.kafka.java import compiled, run
 
@@ -311,3 +317,80 @@ async def test_names_and_attributes_are_those_of_javas_producer(
 def _as_java(identity: bytes) -> str:
     """A UUID as Kafka writes it."""
     return base64.urlsafe_b64encode(identity).rstrip(b"=").decode()
+
+
+async def outcomes(servers: str, unique: str) -> list[tuple[str, object]]:
+    """What a broker answers to a client that breaks every rule."""
+    told: list[tuple[str, object]] = []
+    settings = {"metrics": "org.b,org.a", "interval.ms": "3600000", "match": f"client_id={unique}"}
+    async with AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
+        resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, unique, configs=settings)
+        await admin.alter_configs([resource])
+    async with AIOKafkaClient(bootstrap_servers=servers, client_id=unique) as client:
+        node = client.get_random_node()
+        assert node is not None
+
+        async def ask(what: str, identity: UUID = ZERO_UUID) -> Any:
+            answer = await client.send(node, GetTelemetrySubscriptionsRequest(identity))
+            told.append((what, answer.error_code))
+            return answer
+
+        async def push(what: str, answer: Any, **changes: Any) -> None:
+            request = PushTelemetryRequest(answer.client_instance_id, answer.subscription_id)
+            for name, value in changes.items():
+                setattr(request, name, value)
+            told.append((what, (await client.send(node, request)).error_code))
+
+        deadline = time.monotonic() + PATIENCE
+        while not (answer := await ask("waits")).requested_metrics:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+        del told[:]
+        told.append(
+            (
+                "subscription",
+                (
+                    answer.push_interval_ms,
+                    answer.telemetry_max_bytes,
+                    answer.delta_temporality,
+                    answer.accepted_compression_types,
+                    sorted(answer.requested_metrics),
+                ),
+            )
+        )
+        assert answer.client_instance_id != ZERO_UUID
+        again = await ask("asks early", answer.client_instance_id)
+        assert again.client_instance_id in (ZERO_UUID, answer.client_instance_id)
+        await push("another subscription", answer, subscription_id=answer.subscription_id ^ 1)
+        await ask("asks after that", answer.client_instance_id)
+        await push("the right one, early", answer)
+
+        answer = await ask("a second client")
+        await push("an unknown codec", answer, compression_type=9)
+        await ask("asks after that", answer.client_instance_id)
+
+        answer = await ask("a third client")
+        await push("too large", answer, metrics=bytes(answer.telemetry_max_bytes + 1))
+
+        answer = await ask("a fourth client")
+        data = Encoder(start_ns=1, now_ns=2, delta=True).finish({})
+        await push("gzip", answer, metrics=compress(data, Compression.GZIP), compression_type=1)
+        await push("once more", answer, metrics=data)
+        await push("the last one", answer, metrics=data, terminating=True)
+        await push("after the last one", answer, metrics=data)
+        await push("after the last one", answer, metrics=data, terminating=True)
+        await ask("asks after the last one", answer.client_instance_id)
+
+        answer = await ask("a fifth client")
+        await push("not what the codec says", answer, metrics=b"plain", compression_type=1)
+
+        await push("no instance id", answer, client_instance_id=ZERO_UUID)
+        await push("an id of its own", answer, client_instance_id=UUID(int=2**80 + 7))
+    return told
+
+
+async def test_the_embedded_broker_answers_as_kafka_does(broker: Collecting) -> None:
+    expected = await outcomes(broker.servers, "unruly")
+    async with FakeCluster(collect_metrics=True) as cluster:
+        assert await outcomes(cluster.bootstrap_servers, "unruly") == expected
+    assert len(expected) > 20

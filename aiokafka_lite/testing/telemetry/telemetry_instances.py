@@ -134,7 +134,7 @@ class TelemetryInstances:
             BrokerResponseError: The broker refuses it.
         """
         instance, now = self._instance(instance_id, client), self._clock.now_ms()
-        if instance.terminating:
+        if instance.terminating and not terminating:
             raise InvalidRequestError(
                 "Client should not send any more metrics after the terminating push"
             )
