@@ -50,6 +50,7 @@ def test_every_example_has_a_page():
             "[`a`](examples/worker.py.md)",
         ),
         ("docs/a.md", "a.md", "[a](../benchmarks/README.md#b)", "[a](benchmarks.md#b)"),
+        ("docs/a.md", "a.md", "[a](../README.md#install)", "[a](overview.md#install)"),
         ("docs/a.md", "a.md", "![a](send-and-wait.svg)", "![a](send-and-wait.svg)"),
         (
             "docs/a.md",

@@ -12,7 +12,7 @@ MOVED: Final = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security-policy.md",
-    "README.md": "README.md",  # the site begins with the table of docs/README.md
+    "README.md": "overview.md",  # the site begins with the table of docs/README.md
     "benchmarks/README.md": "benchmarks.md",
     "examples": "examples/README.md",
 }
@@ -111,6 +111,6 @@ def added_pages() -> dict[str, tuple[str, str]]:
     """Page: its text, and the file of the repository that its links are relative to."""
     pages = {page: (text, f"docs/{page}") for page, text in {**_api(), **_examples()}.items()}
     for source, page in MOVED.items():
-        if (ROOT / source).is_file() and page != "README.md":
+        if (ROOT / source).is_file():
             pages[page] = ((ROOT / source).read_text(), source)
     return pages
