@@ -35,6 +35,7 @@ class Pace:
         "_interval",
         "_not_before",
         "_sent_at",
+        "_settled",
         "_urgent",
         "_wait",
         "coordinator",
@@ -47,6 +48,7 @@ class Pace:
         self._interval = 0.0
         self._not_before = float("-inf")
         self._sent_at = float("-inf")
+        self._settled = False  # True once a heartbeat after the last join was answered
         self._urgent = False
         self._wait = float("inf")
         self.coordinator = False
@@ -85,10 +87,28 @@ class Pace:
         self._wait *= 2  # beyond the interval it makes no difference
         self._urgent = False
 
-    def on_answered(self, interval: float) -> None:
-        """A heartbeat was answered; the coordinator sets the interval, in seconds."""
-        self._failures = 0
+    def on_answered(self, interval: float, *, joins: bool) -> None:
+        """A heartbeat was answered; the coordinator sets the interval, in seconds.
+
+        Args:
+            joins: True if the heartbeat joined the group.
+        """
+        self._settled = not joins
+        if not joins:
+            self._failures = 0
         self._interval = min(max(interval, SHORTEST_INTERVAL), LONGEST_INTERVAL)
+
+    def on_fenced(self, now: float, *, joins: bool) -> None:
+        """The member must join again: at once, unless it has just joined.
+
+        A coordinator that admits a member and fences it with its next heartbeat would otherwise
+        receive thousands of requests a second.
+
+        Args:
+            joins: True if the heartbeat was to join the group.
+        """
+        if joins or not self._settled:
+            self.on_failed(now)
 
     def on_failed(self, now: float, *, at_once: bool = False) -> None:
         """Retry after a pause that grows with each failure.

@@ -317,7 +317,7 @@ class ConsumerMembership(ConsumerMember):
             return
         # Also while leaving: in v0 the member needs this id to leave.
         standing.on_named(response.member_id)
-        self._pace.on_answered(response.heartbeat_interval_ms / 1000)
+        self._pace.on_answered(response.heartbeat_interval_ms / 1000, joins=sent.joins)
         self.counters.heartbeats += 1
         self.counters.last_heartbeat = sent.at
         in_group = self._state in IN_GROUP
@@ -363,8 +363,7 @@ class ConsumerMembership(ConsumerMember):
                 self._failure = self._explain(error)
                 self._last_failure = self._failure
         elif what is Reaction.FENCED:
-            if sent.joins:
-                self._pace.on_failed(now)  # do not rejoin in a busy loop
+            self._pace.on_fenced(now, joins=sent.joins)
             self._on_fenced(error)
         elif what is Reaction.FATAL:
             # A member that may not join, or was replaced by another, has nothing to leave.

@@ -378,6 +378,39 @@ def test_partitions_in_an_assign_callback_are_reported_as_owned_when_in_doubt(le
     assert [topic.partitions for topic in owned] == [[1, 2]]
 
 
+def test_a_member_that_is_fenced_right_after_each_join_pauses_before_the_next() -> None:
+    """It sent 2,400 requests a second to a coordinator that returned wrong epochs."""
+    hand = Hand().joining()
+    waits = []
+    for _ in range(4):
+        hand.respond(answer(1, [0, 1]))
+        hand.step(Assign)
+        hand.machine.on_assigned(hand.now)
+        hand.step(Send)
+        hand.respond(refusal(110))
+        hand.step(Lost)
+        hand.machine.on_lost(hand.now)
+        assert hand.steps() == []
+        again_at = hand.machine.next_wakeup(hand.now)
+        assert again_at is not None
+        waits.append(again_at - hand.now)
+        hand.now = again_at
+        hand.step(Send)
+    assert waits[0] > 0.05
+    assert waits == sorted(waits)
+
+
+def test_a_member_that_is_fenced_later_joins_again_at_once() -> None:
+    hand = Hand().stable()
+    hand.respond(answer(1))
+    hand.now += 5.0
+    hand.step(Send)
+    hand.respond(refusal(110))
+    hand.step(Lost)
+    hand.machine.on_lost(hand.now)
+    hand.step(Send)
+
+
 def test_fenced_while_a_listener_runs() -> None:
     hand = Hand().sending(RECONCILING)
     machine = hand.machine
