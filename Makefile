@@ -7,7 +7,7 @@ FLAGS ?=
 PYSPARK := 4.2.0
 # Unit tests mostly wait, so they run in several processes. Tests with brokers run in two, each with
 # its own brokers; all tests of a file run in one process, because they share what they start.
-PARALLEL := -n 6
+PARALLEL := -n 4
 WITH_BROKERS := -n 2 --dist loadfile --no-loadscope-reorder
 # Packages that have a native module and a twin; all others are the same in both builds.
 TWINS := protocol record net producer consumer share

@@ -253,7 +253,13 @@ class TransactionMachine:
             error = ProducerFenced(str(error.args[0]) if error.args else "")
         if numbered and not self.implicit:
             if not self._can_bump:
-                self._fail(error)
+                fatal = UnsupportedVersionError(
+                    "a batch of the transaction failed and may have been written, and the "
+                    "coordinator cannot give this producer a new epoch, as Kafka 2.5 and newer do "
+                    f"(KIP-360): create a new producer. The batch failed because of: {error}"
+                )
+                fatal.__cause__ = error
+                self._fail(fatal)
                 return
             self._bump = True
         self._spoil(error)

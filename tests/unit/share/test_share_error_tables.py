@@ -34,6 +34,9 @@ REFRESHES = " ".join(name for name in METADATA_IS_OLD.split() if name not in MOV
 REQUEST = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="raise")
 """The response as a whole: the broker applied nothing."""
 
+UNSENT = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="fail")
+"""The acknowledgements of a request that was refused as a whole."""
+
 FETCHED = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="raise")
 """A partition without acknowledgements."""
 
@@ -265,10 +268,7 @@ async def test_every_error_of_the_last_acknowledgements(whole: bool) -> None:
             errors = [await failure_of(mark) for mark in marks]
             return "again" if errors == [None, None] else "fail"
 
-    table = dict(ACKNOWLEDGED)
-    if whole:  # there is no session any more to send them again in
-        table = dict.fromkeys(table, "fail")
-    await assert_reactions(table, reaction_to)
+    await assert_reactions(UNSENT if whole else ACKNOWLEDGED, reaction_to)
 
 
 async def test_every_error_of_closing_a_session() -> None:

@@ -15,6 +15,7 @@ from aiokafka_lite.errors import (
     MessageSizeTooLargeError,
     ProducerFenced,
     TopicAuthorizationFailedError,
+    UnsupportedVersionError,
     for_code,
 )
 from aiokafka_lite.errors.table import CODES, Trait
@@ -318,6 +319,8 @@ def test_without_an_epoch_bump_only_a_sequence_gap_is_fatal() -> None:
     machine.begin()
     machine.on_batch_failed(MessageSizeTooLargeError(), numbered=True)
     assert machine.state is S.FATAL_ERROR
+    assert isinstance(machine.error, UnsupportedVersionError)
+    assert isinstance(machine.error.__cause__, MessageSizeTooLargeError)
 
 
 def test_an_abort_after_a_lost_response_accepts_that_no_transaction_existed() -> None:
