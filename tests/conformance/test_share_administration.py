@@ -26,6 +26,11 @@ from aiokafka_lite.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestTopic,
 )
 from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
+from aiokafka_lite.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from aiokafka_lite.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from aiokafka_lite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.conformance.conftest import Compare
@@ -199,6 +204,11 @@ async def grow(target: Target, topic: str, count: int) -> None:
     assert not answer.results[0].error_code, answer
     async with asyncio.timeout(PATIENCE):
         while await target.leader_of(topic, count - 1) < 0:
+            await asyncio.sleep(0.05)
+        # Metadata name the leader before the broker has become it.
+        wanted = [ListOffsetsPartition(count - 1, timestamp=-1)]
+        ends = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, wanted)])
+        while (await target.quietly(ends, 1, "topics")).topics[0].partitions[0].error_code:
             await asyncio.sleep(0.05)
 
 
