@@ -341,22 +341,42 @@ async def test_share_consumers_have_record_deserializers(
         consumer.acknowledge(record)
 
 
+ORDER = json.dumps({"title": "order", "type": "object"})
+
+
 async def test_serializers_of_confluent_kafka(cluster: FakeCluster) -> None:
-    """Its own classes against its in-memory registry, if they are installed."""
+    """Its own classes with its in-memory registry, if they are installed."""
     module = pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
-    json_schema = pytest.importorskip(
+    schemas = pytest.importorskip(
         "confluent_kafka.schema_registry.json_schema", exc_type=ImportError
     )
-    schema = json.dumps({"title": "order", "type": "object"})
-    registry = module.SchemaRegistryClient({"url": "mock://"})
-    options = {"value_serializer": serializer(json_schema.JSONSerializer(schema, registry))}
-    de = deserializer(json_schema.JSONDeserializer(schema, schema_registry_client=registry))
+    registry = module.SchemaRegistryClient.new_client({"url": "mock://"})
+    options = {"value_serializer": serializer(schemas.JSONSerializer(ORDER, registry))}
+    de = deserializer(schemas.JSONDeserializer(ORDER, schema_registry_client=registry))
     async with (
         producer_of(cluster, **options) as producer,
         consumer_of(cluster, value_deserializer=de) as consumer,
     ):
         await producer.send_and_wait("orders", {"a": 1})
-        assert (await consumer.getone()).value == {"a": 1}
+        record = await consumer.getone()
+    assert record.value == {"a": 1}
+    assert registry.get_subjects() == ["orders-value"]
+
+
+async def test_asynchronous_serializers_of_confluent_kafka(cluster: FakeCluster) -> None:
+    module = pytest.importorskip("confluent_kafka.schema_registry", exc_type=ImportError)
+    schemas = pytest.importorskip(
+        "confluent_kafka.schema_registry.json_schema", exc_type=ImportError
+    )
+    registry = module.AsyncSchemaRegistryClient.new_client({"url": "mock://"})
+    serialize = await schemas.AsyncJSONSerializer(ORDER, registry)
+    deserialize = await schemas.AsyncJSONDeserializer(ORDER, schema_registry_client=registry)
+    async with producer_of(cluster) as producer, consumer_of(cluster) as consumer:
+        ack = await send_with(producer, "orders", {"a": 1}, value_serializer=serialize)
+        await ack
+        async for record in deserialized(consumer, value=deserialize):
+            assert record.value == {"a": 1}
+            break
 
 
 def test_fields_compare_equal_to_their_names() -> None:
