@@ -4,7 +4,7 @@ import argparse
 from typing import Final
 
 TARGET: Final = "start, end, an offset, +10 after the start, -10 before the end, or a time: @-1h"
-"""Help of `seek --to`; its grammar is in `offsets.offset_grammar`."""
+"""Help text of `seek --to`; `offsets.offset_grammar` parses it."""
 
 
 def add_topic_flag(

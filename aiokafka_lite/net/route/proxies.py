@@ -161,7 +161,12 @@ def _address(proxy: Proxy, host: str) -> bytes:
 
 
 def _name(host: str) -> bytes:
-    """The name of a broker, which another broker may have sent, for a proxy to resolve."""
+    """Encode the name of a broker for a proxy, which resolves it.
+
+    Raises:
+        KafkaConnectionError: It is not a host name. Names come from metadata, so a broker may send
+            one that would change the request to the proxy.
+    """
     try:
         name = host.encode() if host.isascii() else host.encode("idna")
     except UnicodeError:
