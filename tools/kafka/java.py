@@ -188,7 +188,7 @@ def run(
     except subprocess.TimeoutExpired:
         raise JavaFailed(f"{program} did not end within {timeout:.0f} s") from None
     if done.returncode:
-        raise JavaFailed(f"{program}: status {done.returncode}: {done.stderr.strip()[-2000:]}")
+        raise JavaFailed(f"{program}: status {done.returncode}: {done.stderr.strip()[-8000:]}")
     return done.stdout.splitlines()
 
 
@@ -245,7 +245,7 @@ def compiled(program: str, version: str = NEWEST) -> Path:
                 )
                 if done.returncode:
                     said = (done.stderr + done.stdout).strip()
-                    raise JavaFailed(f"compiling {source.name} (it takes a JDK): {said[-2000:]}")
+                    raise JavaFailed(f"compiling {source.name} (it takes a JDK): {said[-8000:]}")
                 (Path(scratch) / "out").rename(folder)
     return folder
 

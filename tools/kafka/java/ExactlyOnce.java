@@ -14,7 +14,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * producer of its own. Every third transaction is aborted and done again; each member leaves after
  * some of them, and another one takes its place.
  * Arguments: bootstrap servers, from, to, group, settings file, group protocol, members, records.
- * Prints the number of transactions committed and aborted.
+ * Prints the number of transactions committed and aborted. If a member fails, or does not end within
+ * 60 s, the program ends with status 1 and a dump of all threads: their pool would keep it alive.
  */
 public class ExactlyOnce {
     private static final AtomicInteger copied = new AtomicInteger();
@@ -37,7 +38,17 @@ public class ExactlyOnce {
                 return null;
             }));
         }
-        for (var each : running) each.get(60, TimeUnit.SECONDS);
+        try {
+            for (var each : running) each.get(60, TimeUnit.SECONDS);
+        } catch (ExecutionException | TimeoutException failure) {
+            System.err.println("copied " + copied + ", committed " + committed + ", aborted " + aborted);
+            Thread.getAllStackTraces().forEach((thread, frames) -> {
+                System.err.println(thread.getName());
+                for (var frame : frames) System.err.println("    " + frame);
+            });
+            failure.printStackTrace();
+            System.exit(1);
+        }
         threads.shutdown();
         System.out.println(committed + " " + aborted);
     }
