@@ -284,7 +284,7 @@ async def test_clients_work_while_the_default_executor_is_full(
 
         monkeypatch.setattr(pool, "run", spy)
     values = [os.urandom(1000) for _ in range(900)]
-    assert _batches_python.COMPRESS_ELSEWHERE_FROM < 900_000
+    assert _batches_python.COMPRESS_FAST_ELSEWHERE_FROM < 900_000
     assert heavy_batches.HEAVY_BATCH < 900_000
     async with asyncio.timeout(30), FakeCluster(topics={"big": 1}) as cluster:
         producer = AIOKafkaProducer(

@@ -33,7 +33,18 @@ __all__ = ["HEADER_SIZE", "BatchCore"]
 COMPRESS_ELSEWHERE_FROM: Final = 64 * 1024
 """Bytes from which a batch is compressed outside the event loop's thread. For a smaller one, the
 handover would cost about as much as the compression."""
+COMPRESS_FAST_ELSEWHERE_FROM: Final = 256 * 1024
+"""The same for the fast codecs (see `fast`). They take a fraction of a millisecond for so much, and
+the thread's system calls would cost as much again."""
 HEADER_SIZE: Final = 61  # of a v2 batch; also more than a v0/v1 message adds
+
+
+def fast(codec: Compression, level: int | None) -> bool:
+    """True if a codec compresses about a GB per second at this level."""
+    return codec is Compression.SNAPPY or (codec is Compression.LZ4 and (level or 0) < _LZ4_HC)
+
+
+_LZ4_HC: Final = 2  # levels from here on use other algorithms, which are far slower
 
 
 class BatchCore(AppendCore):
@@ -402,6 +413,11 @@ class BatchCore(AppendCore):
             or batch.payload is not None
             or batch.last_error is not None
             or batch.builder.size < COMPRESS_ELSEWHERE_FROM
+        ):
+            return False
+        if (
+            fast(options.compression, options.compression_level)
+            and batch.builder.size < COMPRESS_FAST_ELSEWHERE_FROM
         ):
             return False
         if batch is queue.open:

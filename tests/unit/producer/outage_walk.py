@@ -434,7 +434,12 @@ def isolated(room: dict[str, ModuleType]) -> Iterator[None]:
     log.setLevel(logging.CRITICAL)  # outages log warnings and errors
     try:
         with (
-            patch.dict(elsewhere, COMPRESS_ELSEWHERE_FROM=500, codec_threads=LaterThreads),
+            patch.dict(
+                elsewhere,
+                COMPRESS_ELSEWHERE_FROM=500,
+                COMPRESS_FAST_ELSEWHERE_FROM=500,
+                codec_threads=LaterThreads,
+            ),
             local_sockets(dial, broker_server),
         ):
             yield

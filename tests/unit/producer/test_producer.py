@@ -252,6 +252,54 @@ async def test_large_batches_are_compressed_by_another_thread(
         assert producer._sender.pool.used == 0
 
 
+@pytest.mark.parametrize(
+    ("codec", "level", "size", "elsewhere"),
+    [
+        ("lz4", None, 100_000, False),
+        ("lz4", 9, 100_000, True),
+        ("lz4", None, 340_000, True),
+        ("snappy", None, 100_000, False),
+        ("snappy", None, 340_000, True),
+        ("gzip", None, 100_000, True),
+        ("zstd", 1, 100_000, True),
+        ("gzip", None, 50_000, False),
+    ],
+)
+async def test_fast_codecs_compress_larger_batches_in_the_event_loop(
+    make_producer: Make,
+    stored: Stored,
+    monkeypatch: pytest.MonkeyPatch,
+    codec: str,
+    level: int | None,
+    size: int,
+    elsewhere: bool,
+) -> None:
+    handed_over = []
+    run = codec_threads.run
+
+    def spy(loop: asyncio.AbstractEventLoop, function: Any, *arguments: Any) -> Any:
+        handed_over.append(function)
+        return run(loop, function, *arguments)
+
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(
+            cluster,
+            compression_type=codec,
+            compression_level=level,
+            max_batch_size=size,
+            linger_ms=60_000,
+        )
+        await producer.start()
+        monkeypatch.setattr(codec_threads, "run", spy)
+        value = b"%05d" % 7 * (size * 2 // 25)  # two fit into a batch
+        for _ in range(2):
+            await producer.send("orders", value)
+        await producer.send("orders", b"end")
+        await producer.flush()
+        assert bool(handed_over) is elsewhere
+        assert [record.value for record in stored(cluster, "orders")[0]] == [value, value, b"end"]
+
+
 async def test_log_append_time_is_the_broker_s(make_producer: Make) -> None:
     async with FakeCluster(clock=VirtualClock(777_000)) as cluster:
         cluster.create_topic("timed", 1, configs={"message.timestamp.type": "LogAppendTime"})
