@@ -15,6 +15,7 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.retry import ANY, call, raise_error_code
 from aiokafka_lite.errors import (
+    AuthenticationFailedError,
     ClusterAuthorizationFailedError,
     IllegalStateError,
     KafkaError,
@@ -103,8 +104,9 @@ class IdSource:
                 error,
                 extra=log_extra(self._name),
             )
-        except KafkaProtocolError as error:
-            # An unreadable answer does not show whether the cluster has producer ids.
+        except (AuthenticationFailedError, KafkaProtocolError) as error:
+            # Neither a failed authentication, which may be in the middle of a rotation, nor an
+            # unreadable answer shows whether the cluster has producer ids.
             self.last_error = error
             log.warning(
                 "%s could not get a producer id; retrying: %s",

@@ -24,6 +24,7 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.errors import (
+    AuthenticationFailedError,
     KafkaError,
     KafkaProtocolError,
     ProducerClosed,
@@ -305,8 +306,9 @@ class Sender:
         if self._cluster.closed:
             self.abort()  # nothing can be delivered any more
             return
-        # An unreadable handshake says nothing about the records: none was sent yet.
-        if error.retriable or isinstance(error, KafkaProtocolError):
+        # No record was sent yet. An unreadable handshake says nothing about the records, and the
+        # certificate or the credentials may be in the middle of a rotation. Java waits, too.
+        if error.retriable or isinstance(error, AuthenticationFailedError | KafkaProtocolError):
             log.debug("%s cannot reach broker %d: %s", self._name, outbox.node_id, error)
             self._cluster.request_update()
             return

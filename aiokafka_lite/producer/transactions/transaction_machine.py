@@ -33,6 +33,7 @@ from typing import Final
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.errors import (
+    AuthenticationFailedError,
     BrokerResponseError,
     CommitFailedError,
     ConcurrentTransactions,
@@ -350,11 +351,12 @@ class TransactionMachine:
         self._land(step)
         if self.state is _S.FATAL_ERROR:
             return
-        if isinstance(error, BrokerResponseError):
+        reached = not isinstance(error, AuthenticationFailedError)  # else not even connected
+        if reached and isinstance(error, BrokerResponseError):
             # If this client cannot encode the request for the broker, keep its own message.
             explained = error if isinstance(error, UnsupportedVersionError) else None
             self._on_code(step, error.errno, now, explained)
-        elif error.retriable or isinstance(error, KafkaProtocolError):
+        elif error.retriable or not reached or isinstance(error, KafkaProtocolError):
             self._last_error = error
             self._found.discard(step.place)  # the coordinator may have moved to another broker
             self._contents.doubt |= isinstance(step, AddPartitions | AddOffsets)

@@ -39,7 +39,10 @@ IDEMPOTENT = reactions(
     otherwise="fail",
 )
 
-INIT_PRODUCER_ID = reactions(retry=f"{PASSES} {METADATA_IS_OLD}", otherwise="fatal")
+# Authentication may fail during a rotation; Java's producer is then refused for good.
+ROTATION = "UNSUPPORTED_SASL_MECHANISM ILLEGAL_SASL_STATE SASL_AUTHENTICATION_FAILED"
+
+INIT_PRODUCER_ID = reactions(retry=f"{PASSES} {METADATA_IS_OLD} {ROTATION}", otherwise="fatal")
 
 NO_ID_TO_BE_HAD = {ClusterAuthorizationFailedError.errno, UnsupportedVersionError.errno}
 

@@ -7,13 +7,16 @@ import pytest
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.errors import (
+    AuthenticationFailedError,
     CommitFailedError,
     IllegalOperation,
     InvalidProducerEpoch,
     KafkaConnectionError,
+    KafkaError,
     KafkaProtocolError,
     MessageSizeTooLargeError,
     ProducerFenced,
+    SaslAuthenticationFailed,
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
     for_code,
@@ -177,11 +180,12 @@ are tried again, and all others end the producer."""
 def test_every_code_at_every_step(reach: Reach, code: int) -> None:
     machine, step = reach()
     before = machine.state
+    passes = Trait.RETRIABLE in CODES[code][1]
     if isinstance(step, FindCoordinator):
         machine.on_error(step, for_code(code)(), 0.0)
+        passes = passes or issubclass(for_code(code), AuthenticationFailedError)
     else:
         machine.on_answer(step, answer_to(step, code), 0.0)
-    passes = Trait.RETRIABLE in CODES[code][1]
     if passes:
         assert machine.state is before
         assert machine.next_step(0.0, drained=True) is None, "not without a pause"
@@ -210,10 +214,17 @@ def test_every_code_at_every_step(reach: Reach, code: int) -> None:
 
 
 @pytest.mark.parametrize("reach", ABORTABLE, ids=lambda reach: reach.__name__)
-@pytest.mark.parametrize("error", [KafkaConnectionError(), KafkaProtocolError("garbled")], ids=repr)
-def test_without_an_answer_the_coordinator_is_found_again(
-    reach: Reach, error: KafkaConnectionError
-) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaConnectionError(),
+        KafkaProtocolError("garbled"),
+        AuthenticationFailedError("the certificate is not trusted"),
+        SaslAuthenticationFailed(),
+    ],
+    ids=repr,
+)
+def test_without_an_answer_the_coordinator_is_found_again(reach: Reach, error: KafkaError) -> None:
     machine, step = reach()
     machine.on_error(step, error, 0.0)
     wakeup = machine.next_wakeup()
