@@ -2,21 +2,24 @@
 
     .venv/bin/python -m benchmarks.prometheus_scrape [--partitions 2000] [--rounds 20]
 
-The scrape runs in a thread, as `prometheus_client.start_http_server` does it. `blocked` is the most
-CPU time that the thread of the event loop used in one iteration while scrapes ran.
+The text is made by `prometheus_client`, and by `aiokafka_lite.prometheus.generate_latest`. The
+scrape runs in a thread, as `prometheus_client.start_http_server` does it. `blocked` is the most CPU
+time that the thread of the event loop used in one iteration while scrapes ran.
 """
 
 import argparse
 import asyncio
 import statistics
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
-from prometheus_client import CollectorRegistry, generate_latest
+import prometheus_client
+from prometheus_client import CollectorRegistry
 
 from aiokafka_lite import AIOKafkaConsumer
-from aiokafka_lite.prometheus import KafkaCollector
+from aiokafka_lite.prometheus import KafkaCollector, generate_latest
 from aiokafka_lite.testing import FakeCluster
 
 
@@ -51,30 +54,38 @@ async def measure(partitions: int, rounds: int) -> None:
                     await asyncio.sleep(0.1)
             registry = CollectorRegistry()
             KafkaCollector(registry, timeout=10).add(consumer)
-            took: list[float] = []
-            used: list[float] = []
             idle: list[float] = []
-            blocked: list[float] = []
             async with watched_loop(idle):
                 await asyncio.sleep(1)
-            async with watched_loop(blocked):
-                for _ in range(rounds):
-                    began, before = time.perf_counter(), time.process_time()
-                    text = await asyncio.to_thread(generate_latest, registry)
-                    took.append(1000 * (time.perf_counter() - began))
-                    used.append(1000 * (time.process_time() - before))
-                    await asyncio.sleep(0.05)
+            print(f"{partitions} partitions, {rounds} rounds")
+            print(f"loop without scrapes blocked: at most {max(idle):.2f} ms")
+            for name, text_of in (
+                ("prometheus_client", prometheus_client.generate_latest),
+                ("aiokafka_lite.prometheus", generate_latest),
+            ):
+                print(name)
+                await scrape(partial(text_of, registry), rounds)
             reading.cancel()
-            lines = sum(not line.startswith(b"#") for line in text.splitlines())
-            size = len(text) / 1e6
-            print(f"{partitions} partitions, {lines} series, {size:.2f} MB, {rounds} rounds")
-            print(f"scrape: median {statistics.median(took):.1f} ms, least {min(took):.1f} ms")
-            print(
-                f"CPU of the process: median {statistics.median(used):.1f} ms, "
-                f"least {min(used):.1f} ms"
-            )
-            without = max(idle)
-            print(f"loop blocked: at most {max(blocked):.2f} ms, without scrapes {without:.2f} ms")
+
+
+async def scrape(text_of: Callable[[], bytes], rounds: int) -> None:
+    took: list[float] = []
+    used: list[float] = []
+    blocked: list[float] = []
+    async with watched_loop(blocked):
+        for _ in range(rounds):
+            began, before = time.perf_counter(), time.process_time()
+            text = await asyncio.to_thread(text_of)
+            took.append(1000 * (time.perf_counter() - began))
+            used.append(1000 * (time.process_time() - before))
+            await asyncio.sleep(0.05)
+    lines = sum(not line.startswith(b"#") for line in text.splitlines())
+    print(f"  {lines} series, {len(text) / 1e6:.2f} MB")
+    print(f"  scrape: median {statistics.median(took):.1f} ms, least {min(took):.1f} ms")
+    print(
+        f"  CPU of the process: median {statistics.median(used):.1f} ms, least {min(used):.1f} ms"
+    )
+    print(f"  loop blocked: at most {max(blocked):.2f} ms")
 
 
 def main() -> None:

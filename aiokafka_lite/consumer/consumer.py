@@ -14,6 +14,7 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
+    Generator,
     Iterable,
     Mapping,
     Sequence,
@@ -53,6 +54,7 @@ from aiokafka_lite.consumer.consumer_arguments import (
     DEFAULT_STRATEGY,
 )
 from aiokafka_lite.consumer.consumer_health import consumer_health
+from aiokafka_lite.consumer.consumer_metrics import PartitionLag
 from aiokafka_lite.consumer.consumer_options import (
     DEFAULT_BUFFER_MEMORY,
     OffsetReset,
@@ -1165,6 +1167,13 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
             found = (core.positions.get(as_partition(tp)) for tp in partitions)
             states = [state for state in found if state is not None]
         return core.partition_metrics(states)
+
+    def _observe(
+        self, slice_size: int
+    ) -> Generator[None, None, tuple[dict[str, float | None], list[PartitionLag]]]:
+        """Read `metrics` and the lag of each partition, in slices of `slice_size` partitions."""
+        self._check_home()
+        return self._core.observe(slice_size)
 
     def _metrics_push(self) -> MetricsPush:
         self._check_home()

@@ -8,19 +8,59 @@ have their own counters, and positions are read on each call of `metrics()`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiokafka_lite._stats import Recent
-from aiokafka_lite.consumer.partitions.positions import Ends, PartitionState
+from aiokafka_lite.consumer.partitions.positions import Ends
 from aiokafka_lite.structs import TopicPartition
 
 if TYPE_CHECKING:  # membership is loaded by those who are in a group
     from aiokafka_lite.consumer.commits.committer import CommitCounters
     from aiokafka_lite.group.membership import Counters
 
-__all__ = ["ConsumerMetrics", "partition_metrics"]
+__all__ = ["ConsumerMetrics", "Lags", "PartitionLag"]
 
 _MILLISECONDS: Final = 1000.0
+
+PartitionLag: TypeAlias = tuple[TopicPartition, float | None, float | None]
+"""A partition, its `records-lag` and its `records-lead`; None if unknown or outdated."""
+
+
+class Lags:
+    """The lag and lead of partitions. Filled in slices, so that the event loop can run between.
+
+    Attributes:
+        partitions: Those of each partition.
+        held: Decoded records that were not delivered yet.
+    """
+
+    __slots__ = ("held", "partitions")
+
+    def __init__(self, ends: Iterable[Ends] = ()) -> None:
+        self.partitions: list[PartitionLag] = []
+        self.held = 0
+        self.add(ends)
+
+    def add(self, ends: Iterable[Ends]) -> None:
+        """Add partitions, with what is known of their starts and ends."""
+        add = self.partitions.append
+        for state, known, end, _ in ends:
+            chunk = state.fetched.chunk
+            if chunk is not None:
+                self.held += chunk.count - chunk.index
+            lag = lead = None
+            position = state.position
+            if position is not None:
+                if end is not None:
+                    lag = float(end - position) if end > position else 0.0
+                start = state.source.log_start_offset
+                if known and start is not None and start >= 0:
+                    lead = float(position - start) if position > start else 0.0
+            add((state.tp, lag, lead))
+
+    def metrics(self) -> dict[TopicPartition, dict[str, float | None]]:
+        """Return the metrics of each partition under Kafka's names."""
+        return {tp: {"records-lag": lag, "records-lead": lead} for tp, lag, lead in self.partitions}
 
 
 class _Window:
@@ -91,7 +131,7 @@ class ConsumerMetrics:
 
     def snapshot(
         self,
-        ends: Iterable[Ends],
+        assigned: Lags,
         now: float,
         *,
         buffered: int,
@@ -105,24 +145,16 @@ class ConsumerMetrics:
         JSON has no NaN.
 
         Args:
-            ends: The assigned partitions, with what is known of their starts and ends.
+            assigned: The lags of the assigned partitions.
             now: Current time on the clock of the recorded values.
             buffered: Bytes of buffered responses.
             budget: Maximum bytes of buffered responses.
             group: The counters of the membership and the commits; None without a group.
             loop_time: Current time on the clock of the counters.
         """
-        assigned, held = 0, 0
-        lags: list[int] = []
-        leads: list[int] = []
-        for state, known, end, _ in ends:
-            assigned += 1
-            if state.fetched.chunk is not None:
-                held += state.fetched.chunk.count - state.fetched.chunk.index
-            if (lag := _lag(state, end)) is not None:
-                lags.append(lag)
-            if known and (lead := _lead(state)) is not None:
-                leads.append(lead)
+        partitions = assigned.partitions
+        lags = [lag for _, lag, _ in partitions if lag is not None]
+        leads = [lead for _, _, lead in partitions if lead is not None]
         recent = self._recent
         recent.turn(now)
         new, old, elapsed = recent.new, recent.old, recent.elapsed(now)
@@ -135,7 +167,7 @@ class ConsumerMetrics:
             return max(one, other) * unit if fetches else None
 
         values: dict[str, float | None] = {
-            "assigned-partitions": float(assigned),
+            "assigned-partitions": float(len(partitions)),
             "buffer-available-bytes": float(budget - buffered),
             "buffer-total-bytes": float(budget),
             "bytes-consumed-rate": (new.bytes + old.bytes) / elapsed,
@@ -151,9 +183,9 @@ class ConsumerMetrics:
             ),
             "fetch-total": float(self._fetches),
             "records-consumed-rate": records / elapsed,
-            "records-consumed-total": float(self._records - self._unread - held),
-            "records-lag-max": float(max(lags)) if lags else None,
-            "records-lead-min": float(min(leads)) if leads else None,
+            "records-consumed-total": float(self._records - self._unread - assigned.held),
+            "records-lag-max": max(lags, default=None),
+            "records-lead-min": min(leads, default=None),
             "records-per-request-avg": average(records),
         }
         if group is not None:
@@ -184,38 +216,8 @@ def _of_group(counters: Counters, commits: CommitCounters, now: float) -> dict[s
     }
 
 
-def partition_metrics(
-    ends: Iterable[Ends],
-) -> dict[TopicPartition, dict[str, float | None]]:
-    """Return lag and lead of each partition; None if unknown or outdated."""
-    values: dict[TopicPartition, dict[str, float | None]] = {}
-    for state, known, end, _ in ends:
-        values[state.tp] = {
-            "records-lag": _float(_lag(state, end)),
-            "records-lead": _float(_lead(state) if known else None),
-        }
-    return values
-
-
-def _lag(state: PartitionState, end: int | None) -> int | None:
-    """Records between the position and the end of the readable records."""
-    position = state.position
-    return None if end is None or position is None else max(end - position, 0)
-
-
-def _lead(state: PartitionState) -> int | None:
-    """Records between the broker's first record and the position."""
-    position = state.position
-    start = state.source.log_start_offset
-    return None if start is None or start < 0 or position is None else max(position - start, 0)
-
-
 def _over(total: float, count: int, unit: float) -> float | None:
     return total / count * unit if count else None
-
-
-def _float(value: int | None) -> float | None:
-    return None if value is None else float(value)
 
 
 def _ago(instant: float, now: float) -> float:

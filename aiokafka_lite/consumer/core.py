@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ from aiokafka_lite.cluster.subscribed_topics import topics_refusal, wait_for_top
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.buffering.record_reader import CHUNK, Reader
 from aiokafka_lite.consumer.buffering.waiters import Waiters
-from aiokafka_lite.consumer.consumer_metrics import partition_metrics
+from aiokafka_lite.consumer.consumer_metrics import Lags, PartitionLag
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, GroupOptions, OffsetReset
 from aiokafka_lite.consumer.fetching.fetcher import Fetcher
 from aiokafka_lite.consumer.membership.assignment import Assignment
@@ -468,9 +468,37 @@ class ConsumerCore:
 
     def metrics(self) -> dict[str, float | None]:
         """Return the consumer's metrics under Kafka's names."""
+        return self._metrics(Lags(self._ends_of(self.positions)))
+
+    def observe(
+        self, slice_size: int
+    ) -> Generator[None, None, tuple[dict[str, float | None], list[PartitionLag]]]:
+        """Read the metrics, and those of each partition, in slices between which the event loop
+        may run.
+
+        Args:
+            slice_size: Partitions that are read at once.
+        """
+        states = list(self.positions)
+        lags, ends = Lags(), list[Ends]()
+        for begin in range(0, len(states), slice_size):
+            if begin:
+                yield
+            part = [
+                state
+                for state in states[begin : begin + slice_size]
+                if self.positions.get(state.tp) is state  # not revoked meanwhile
+            ]
+            known = list(self.fetcher.ends(part, time()))
+            lags.add(known)
+            ends += known
+        self._look_up_outdated(ends, time())
+        return self._metrics(lags), lags.partitions
+
+    def _metrics(self, assigned: Lags) -> dict[str, float | None]:
         group, now = self.group, self.loop.time()
         values = self.buffer.metrics.snapshot(
-            self._ends_of(self.positions),
+            assigned,
             monotonic(),
             buffered=self.buffer.bytes,
             budget=self.options.buffer_memory,
@@ -487,7 +515,7 @@ class ConsumerCore:
         self, states: Iterable[PartitionState]
     ) -> dict[TopicPartition, dict[str, float | None]]:
         """Return lag and lead of these partitions."""
-        return partition_metrics(self._ends_of(states))
+        return Lags(self._ends_of(states)).metrics()
 
     def _pushed_metrics(self) -> ClientMetrics:
         return ClientMetrics(
@@ -516,9 +544,12 @@ class ConsumerCore:
     def _ends_of(self, states: Iterable[PartitionState]) -> list[Ends]:
         now = time()
         ends = list(self.fetcher.ends(states, now))
+        self._look_up_outdated(ends, now)
+        return ends
+
+    def _look_up_outdated(self, ends: list[Ends], now: float) -> None:
         if self.started and not self.stopping:
             self._ends.refresh(ends, now)
-        return ends
 
     # --- callbacks of the parts
 

@@ -2,20 +2,18 @@
 
 Non-obvious:
 - The loop does only what needs its data, in slices: at most `SLICE` partitions in one pass. Names
-  and text are made in the calling thread.
+  and text are made in the calling thread, which waits once: a switch between threads costs more
+  than a slice.
 - A client of this thread's running loop is read directly: waiting for the loop would never end.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
-from functools import partial
-from itertools import islice
-from time import monotonic
-from typing import Final, Protocol, TypeVar, runtime_checkable
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 from aiokafka_lite.structs import Health, HealthState, TopicPartition
 
@@ -25,7 +23,8 @@ SLICE: Final = 250
 """Partitions that one pass of the event loop reads: well under a millisecond."""
 
 Metrics = Mapping[str, float | None]
-_T = TypeVar("_T")
+PartitionLag: TypeAlias = tuple[TopicPartition, float | None, float | None]
+"""A partition, its `records-lag` and its `records-lead`."""
 
 
 class Client(Protocol):
@@ -45,13 +44,10 @@ class Client(Protocol):
 class Partitioned(Protocol):
     """A client with partitions: a consumer."""
 
-    def assignment(self) -> set[TopicPartition]:
-        """Return the assigned partitions."""
-
-    def partition_metrics(
-        self, *partitions: TopicPartition
-    ) -> dict[TopicPartition, dict[str, float | None]]:
-        """Return the metrics of partitions, without those that are not assigned."""
+    def _observe(
+        self, slice_size: int
+    ) -> Generator[None, None, tuple[dict[str, float | None], list[PartitionLag]]]:
+        """Read the client's metrics and those of its partitions; the loop may run at each yield."""
 
 
 class SnapshotTimeoutError(Exception):
@@ -66,13 +62,13 @@ class Snapshot:
         health: The client's health.
         metrics: Its metrics, under Kafka's names.
         nodes: Those of each broker, by node id.
-        partitions: Those of each partition.
+        partitions: The lag and lead of each partition.
     """
 
     health: Health
     metrics: Metrics
     nodes: Mapping[int, Metrics]
-    partitions: dict[TopicPartition, dict[str, float | None]] = field(default_factory=dict)
+    partitions: list[PartitionLag]
 
 
 def take(client: Client, loop: asyncio.AbstractEventLoop, timeout: float) -> Snapshot | None:
@@ -89,44 +85,30 @@ def take(client: Client, loop: asyncio.AbstractEventLoop, timeout: float) -> Sna
     Raises:
         SnapshotTimeoutError: The loop is blocked, not running, or closed.
     """
-    deadline = monotonic() + timeout
-    snapshot, partitions = _in_loop(loop, partial(_client_part, client), deadline)
-    if snapshot is None:
-        return None
-    if isinstance(client, Partitioned):
-        waiting = iter(partitions)
-        while part := tuple(islice(waiting, SLICE)):
-            read = partial(client.partition_metrics, *part)
-            snapshot.partitions.update(_in_loop(loop, read, deadline))
-    return snapshot
-
-
-def _client_part(client: Client) -> tuple[Snapshot | None, list[TopicPartition]]:
-    health = client.health()
-    if health.state is HealthState.STOPPED:
-        return None, []
-    partitions = list(client.assignment()) if isinstance(client, Partitioned) else []
-    return Snapshot(health, client.metrics(), client.node_metrics()), partitions
-
-
-def _in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], _T], deadline: float) -> _T:
+    steps = _read(client)
     if asyncio._get_running_loop() is loop:
-        return function()
-    result: Future[_T] = Future()
+        return _finish(steps)
+    result: Future[Snapshot | None] = Future()
 
-    def run() -> None:
-        if not result.set_running_or_notify_cancel():
+    def step() -> None:
+        if result.cancelled():
             return  # the caller has stopped waiting
         try:
-            result.set_result(function())
+            next(steps)
+        except StopIteration as end:
+            if result.set_running_or_notify_cancel():
+                result.set_result(end.value)
         except BaseException as error:
-            result.set_exception(error)
+            if result.set_running_or_notify_cancel():
+                result.set_exception(error)
             if not isinstance(error, Exception):
                 raise  # it is for the loop: KeyboardInterrupt
+        else:
+            loop.call_soon(step)
 
     try:
-        loop.call_soon_threadsafe(run)
-        return result.result(max(deadline - monotonic(), 0.0))
+        loop.call_soon_threadsafe(step)
+        return result.result(timeout)
     except (RuntimeError, TimeoutError) as error:
         if result.done() and not result.cancelled() and result.exception() is error:
             raise  # of the client
@@ -134,3 +116,24 @@ def _in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], _T], deadli
         raise SnapshotTimeoutError(
             f"the event loop of the client does not respond: {error!r}"
         ) from error
+
+
+def _read(client: Client) -> Generator[None, None, Snapshot | None]:
+    """Take a snapshot in slices; the loop may run at each yield."""
+    health = client.health()
+    if health.state is HealthState.STOPPED:
+        return None
+    if isinstance(client, Partitioned):
+        metrics, partitions = yield from client._observe(SLICE)
+    else:
+        metrics, partitions = client.metrics(), []
+    return Snapshot(health, metrics, client.node_metrics(), partitions)
+
+
+def _finish(steps: Generator[None, None, Snapshot | None]) -> Snapshot | None:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            snapshot: Snapshot | None = end.value
+            return snapshot

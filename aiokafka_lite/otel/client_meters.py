@@ -154,8 +154,8 @@ class _Instruments:
 
     def _of_partitions(self, metric: str, options: CallbackOptions) -> Iterator[Observation]:
         for attributes, snapshot in self._snapshots("consumer"):
-            for tp, values in snapshot.partitions.items():
-                value = values.get(metric)
+            for tp, lag, lead in snapshot.partitions:
+                value = lag if metric == "records-lag" else lead
                 if value is not None:
                     where = {DESTINATION: tp.topic, PARTITION: str(tp.partition)}
                     yield Observation(value, {**attributes, **where})

@@ -8,5 +8,6 @@ The names are those of the JMX exporter for Java's clients: docs/observability.m
 """
 
 from aiokafka_lite.prometheus.collector import KafkaCollector
+from aiokafka_lite.prometheus.families import generate_latest
 
-__all__ = ["KafkaCollector"]
+__all__ = ["KafkaCollector", "generate_latest"]

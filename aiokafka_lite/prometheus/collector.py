@@ -1,6 +1,7 @@
 """`KafkaCollector`: hands the metrics of clients to `prometheus_client`, from any thread.
 
 Non-obvious:
+- The labels of a partition are kept from one scrape to the next.
 - Clients are held weakly, so that one that is dropped is collected and warns as ever. A stopped
   client disappears from the output with the next scrape.
 - A series that appears twice makes Prometheus reject the whole scrape. So clients with the same
@@ -12,19 +13,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 from weakref import ReferenceType, ref
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, AIOKafkaShareConsumer
 from aiokafka_lite._arguments import seconds
 from aiokafka_lite.metrics_push.metric_groups import series_name
-from aiokafka_lite.metrics_push.snapshots import Client, Snapshot, SnapshotTimeoutError, take
+from aiokafka_lite.metrics_push.snapshots import (
+    Client,
+    PartitionLag,
+    Snapshot,
+    SnapshotTimeoutError,
+    take,
+)
+from aiokafka_lite.prometheus.families import Family, LabelSet
+from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["KafkaCollector"]
 
@@ -35,12 +44,18 @@ _KINDS: Final[dict[type[Client], str]] = {
     AIOKafkaConsumer: "consumer",
     AIOKafkaShareConsumer: "share consumer",
 }
-_ABOUT: Final = "See docs/observability.md"
+_CLIENT: Final = ("client_id", "group")
+_PARTITION: Final = (*_CLIENT, "topic", "partition")
+_NODE: Final = (*_CLIENT, "node_id")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Source:
-    """A client and its labels."""
+    """A client and its labels.
+
+    Attributes:
+        partitions: The labels of the partitions of the last scrape.
+    """
 
     client: ReferenceType[Client]
     loop: asyncio.AbstractEventLoop
@@ -48,9 +63,24 @@ class _Source:
     client_id: str
     group: str
 
-    @property
-    def labels(self) -> tuple[str, str]:
-        return self.client_id, self.group
+    labels: LabelSet = field(init=False)
+    partitions: dict[TopicPartition, LabelSet] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.labels = LabelSet(_CLIENT, (self.client_id, self.group))
+
+    def partition_labels(self, partitions: list[TopicPartition]) -> list[LabelSet]:
+        """Return the labels of partitions, and forget those of all others."""
+        known, name = self.partitions, (self.client_id, self.group)
+        found = []
+        for tp in partitions:
+            labels = known.get(tp)
+            if labels is None:
+                labels = known[tp] = LabelSet(_PARTITION, (*name, tp.topic, str(tp.partition)))
+            found.append(labels)
+        if len(known) > len(found):
+            self.partitions = dict(zip(partitions, found, strict=True))
+        return found
 
 
 class KafkaCollector(Collector):
@@ -144,14 +174,14 @@ class KafkaCollector(Collector):
                 snapshot = take(client, source.loop, self._timeout)
             except Exception as error:
                 self._log_failed(source, error)
-                families.gauge("aiokafka_lite_scraped", source.labels, 0.0)
+                families.add("aiokafka_lite_scraped", source.labels, 0.0)
                 continue
             self._failing.discard(source.client_id)
             if snapshot is None:
                 self.remove(client)
                 continue
-            families.gauge("aiokafka_lite_scraped", source.labels, 1.0)
-            families.add(source, snapshot)
+            families.add("aiokafka_lite_scraped", source.labels, 1.0)
+            families.add_snapshot(source, snapshot)
         return families.all
 
     def _forget_collected(self) -> None:
@@ -162,62 +192,49 @@ class _Families:
     """The metrics of one scrape, by name."""
 
     def __init__(self) -> None:
-        self._by_name: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
+        self._by_name: dict[str, Family] = {}
 
     @property
     def all(self) -> Iterable[Metric]:
         return self._by_name.values()
 
-    def gauge(
-        self, name: str, values: tuple[str, ...], value: float, labels: tuple[str, ...] = ()
-    ) -> None:
-        self._family(name, labels).add_metric(values, value)
+    def add(self, name: str, labels: LabelSet, value: float) -> None:
+        self._family(name).add(labels, value)
 
-    def add(self, source: _Source, snapshot: Snapshot) -> None:
+    def add_snapshot(self, source: _Source, snapshot: Snapshot) -> None:
         """Add the metrics of one client."""
         kind, labels = source.kind, source.labels
-        self.gauge("aiokafka_lite_ready", labels, float(snapshot.health.ready))
-        self.gauge("aiokafka_lite_alive", labels, float(snapshot.health.alive))
-        self._add(kind, snapshot.metrics, labels, ())
+        self.add("aiokafka_lite_ready", labels, float(snapshot.health.ready))
+        self.add("aiokafka_lite_alive", labels, float(snapshot.health.alive))
+        for metric, value in snapshot.metrics.items():
+            if value is not None:
+                self.add(series_name(kind, metric), labels, value)
         side = "producer" if kind == "producer" else "consumer"
         for node_id, metrics in snapshot.nodes.items():
+            node = LabelSet(_NODE, (source.client_id, source.group, f"node-{node_id}"))
             for metric, value in metrics.items():
                 if value is not None:
-                    name = f"kafka_{side}_node_{metric.replace('-', '_')}"
-                    family = self._family(name, ("node_id",))
-                    family.add_metric((*labels, f"node-{node_id}"), value)
-        by_metric: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
-        for (topic, partition), metrics in snapshot.partitions.items():
-            values = (*labels, topic, str(partition))
-            for metric, value in metrics.items():
-                if value is None:
-                    continue
-                known = by_metric.get(metric)
-                if known is None:
-                    known = self._family(series_name(kind, metric), ("topic", "partition"))
-                    by_metric[metric] = known
-                known.add_metric(values, value)
+                    self.add(f"kafka_{side}_node_{metric.replace('-', '_')}", node, value)
+        self._add_partitions(source, snapshot.partitions)
 
-    def _add(
-        self,
-        kind: str,
-        metrics: Mapping[str, float | None],
-        values: tuple[str, ...],
-        labels: tuple[str, ...],
-    ) -> None:
-        for metric, value in metrics.items():
-            if value is not None:
-                self._family(series_name(kind, metric), labels).add_metric(values, value)
+    def _add_partitions(self, source: _Source, partitions: list[PartitionLag]) -> None:
+        each = source.partition_labels([tp for tp, _, _ in partitions])
+        lags = [
+            (labels, lag)
+            for labels, (_, lag, _) in zip(each, partitions, strict=True)
+            if lag is not None
+        ]
+        leads = [
+            (labels, lead)
+            for labels, (_, _, lead) in zip(each, partitions, strict=True)
+            if lead is not None
+        ]
+        for metric, series in (("records-lag", lags), ("records-lead", leads)):
+            if series:
+                self._family(series_name(source.kind, metric)).extend(series)
 
-    def _family(
-        self, name: str, labels: tuple[str, ...]
-    ) -> GaugeMetricFamily | CounterMetricFamily:
+    def _family(self, name: str) -> Family:
         family = self._by_name.get(name)
         if family is None:
-            every = ("client_id", "group", *labels)
-            if name.endswith("_total"):
-                family = CounterMetricFamily(name, _ABOUT, labels=every)
-            else:
-                family = GaugeMetricFamily(name, _ABOUT, labels=every)
-            self._by_name[name] = family
+            family = self._by_name[name] = Family(name)
         return family

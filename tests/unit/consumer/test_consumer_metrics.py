@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from aiokafka_lite.consumer.consumer_metrics import ConsumerMetrics
+from aiokafka_lite.consumer.consumer_metrics import ConsumerMetrics, Lags
 from aiokafka_lite.consumer.fetching import fetcher
 from aiokafka_lite.consumer.offsets import end_offsets
 from aiokafka_lite.errors import TopicAuthorizationFailedError
@@ -196,7 +196,7 @@ def test_metrics_show_throttling() -> None:
     metrics.on_fetch(1000, 0.002, 0.03, 5.0)
     metrics.on_fetch(0, 0.5, 0.0, 5.1)
     told = metrics.snapshot(
-        (),
+        Lags(),
         5.2,
         buffered=0,
         budget=1,
