@@ -48,6 +48,12 @@ def plain_key(encrypted: Certificate) -> str:
     return f"{MARKER}\n{done.stdout}"
 
 
+@pytest.fixture(autouse=True)
+def no_clients_of_other_tests() -> None:
+    """Collect them: `reprs` looks at all objects, and their event loops are closed."""
+    gc.collect()
+
+
 def reprs() -> str:
     """The repr and str of all reachable objects of this package's classes, and their metrics."""
     found = []
