@@ -13,6 +13,9 @@ WITH_BROKERS := -n 2 --dist loadfile --no-loadscope-reorder
 TWINS := protocol record net producer consumer share
 # It changes the source of the twins, and does the same in both builds: test-fast runs it.
 SAME  := tests/unit/producer/test_forgotten_dispatch.py
+# What test-real collects: the unit tests that need Java say so in their files (tests/conftest.py).
+JUDGED = tests/conformance tests/faults tests/foreign tests/oracle tests/real \
+	$(shell grep -rlE 'pytest\.mark\.(java|real)\b' tests/unit --include='test_*.py')
 # `make test` runs so many parts at a time, the longest first.
 SLOTS := 2
 PARTS := test-real test-spark test-fast test-pure
@@ -124,7 +127,7 @@ test-asan: $(DONE)/dev ## Test the native modules under AddressSanitizer (gcc); 
 	SUITES="$(SUITES)" PROGRAMS=$(PROGRAMS) sh tools/test_asan.sh $(BIN)/python build/asan -n 2 $(FLAGS)
 
 test-real: $(DONE)/spark $(DONE)/archive ## Run the tests that need a real Kafka or Java
-	$(BIN)/pytest -m "(real or java) and not brokers and not spark and not long" $(WITH_BROKERS) $(FLAGS)
+	$(BIN)/pytest $(JUDGED) -m "(real or java) and not brokers and not spark and not long" $(WITH_BROKERS) $(FLAGS)
 
 test-spark: $(DONE)/spark $(DONE)/archive ## Run the tests that need Spark (Java 17 or newer)
 	$(BIN)/pytest tests/spark -m "spark and not brokers and not long" $(WITH_BROKERS) $(FLAGS)

@@ -6,12 +6,14 @@ AIOKAFKA_LITE_REQUIRE_KAFKA=1 makes that a failure instead.
 """
 
 import contextlib
+import functools
 import logging
 import os
 import random
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -28,6 +30,7 @@ from tools.kafka import (
 
 REAL_FIXTURES = {"kafka", "kafka3"}  # and those that stand on them
 REAL_TIMEOUT = 300  # seconds; the first test of a run also pays for jars and the brokers' start
+UNIT = Path(__file__).parent / "unit"
 NO_KAFKA = "no real Kafka: "
 
 TopicFactory = Callable[..., str]
@@ -69,6 +72,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         long = item.get_closest_marker("real") or item.get_closest_marker("java")
         if long and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(REAL_TIMEOUT))
+        if long and UNIT in item.path.parents and not says_so(item.path):
+            raise pytest.UsageError(
+                f"{item.nodeid} needs a real Kafka or Java, but make test-real does not find it: "
+                "write `pytest.mark.real` or `pytest.mark.java` in its file, or move it"
+            )
+
+
+@functools.cache
+def says_so(path: Path) -> bool:
+    """True if make test-real finds the file among the unit tests."""
+    text = path.read_text()
+    return "pytest.mark.real" in text or "pytest.mark.java" in text
 
 
 @pytest.hookimpl(tryfirst=True)
