@@ -3,12 +3,15 @@
 Every test that compares this package with Java relies on them, on all broker releases.
 """
 
+import sys
+
 import pytest
 
 from tests.conftest import TopicFactory
 from tools.kafka import NEWEST, OLD_RELEASES, KafkaCluster, RealKafka
 from tools.kafka.canonical import PartitionDigest
 from tools.kafka.java import JavaFailed, JavaTools, Record, run
+from tools.kafka.resident import Resident, ResidentEnded
 
 RECORDS = [
     Record(b"k", b"v", (("h", b"1"), ("h", None), ('quoted " \\ \n é', b"")), 0, 1000),
@@ -79,6 +82,40 @@ def test_digest_equals_the_acknowledged_records(kafka: RealKafka, topic: TopicFa
 def test_java_failure_raises(kafka: RealKafka) -> None:
     with pytest.raises(JavaFailed, match=r"org\.apache\.kafka"):
         run("org.apache.kafka.tools.ProducerPerformance", ["--no-such-option"], kafka.version)
+
+
+def test_failure_of_a_reader_raises_and_the_next_one_works(
+    kafka: RealKafka, topic: TopicFactory
+) -> None:
+    name = topic()
+    java = JavaTools(kafka.bootstrap_servers, kafka.version)
+    refused = JavaTools(kafka.bootstrap_servers, kafka.version, {"security.protocol": "none"})
+    with pytest.raises(JavaFailed, match=r"org\.apache\.kafka\.common\.config\.ConfigException"):
+        refused.dump(name)
+    assert java.load(name, [Record(value=b"a")]) == [0]
+    assert [each.value for each in java.dump(name)] == [b"a"]
+
+
+def test_resident_jvm_that_ends_or_is_slow_is_replaced() -> None:
+    script = (
+        "import sys; sys.stdin.buffer.read({}); "
+        "sys.stdout.buffer.write({!r}); sys.stdout.flush(); {}"
+    )
+    answer, wait = b"\0\0\0\0\0\0\0\1x", "sys.stdin.read()"
+    size = 4 + (4 + 4) + (4 + 1)  # the count, `Dump` and `a`
+
+    def resident(read: int, written: bytes, then: str) -> Resident:
+        return Resident([sys.executable, "-S", "-c", script.format(read, written, then)])
+
+    answering = resident(size, answer, wait)
+    assert answering.call("Dump", ["a"], 60.0) == (True, "x")
+    answering.close()
+    ending = resident(size, answer[:8], "0")
+    for _ in range(2):
+        with pytest.raises(ResidentEnded, match="the JVM ended"):
+            ending.call("Dump", ["a"], 60.0)
+    with pytest.raises(ResidentEnded, match="did not answer in time"):
+        resident(size, b"", wait).call("Dump", ["a"], 0.1)
 
 
 @pytest.mark.brokers

@@ -14,11 +14,12 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.kafka import jars, jvm
+from tools.kafka import jars, jvm, resident
 from tools.kafka.releases import NEWEST, release
 
 _SOURCES = Path(__file__).parent / "java"
@@ -142,9 +143,9 @@ class JavaTools:
 
     def _read(self, topic: str, mode: str, isolation: str = "read_uncommitted") -> list[str]:
         if self._old:
-            return run("OldDump", [self.bootstrap_servers, topic, mode], self.clients)
+            return _call("OldDump", [self.bootstrap_servers, topic, mode], self.clients)
         with _properties({**self.settings, "isolation.level": isolation}) as path:
-            return run("Dump", [self.bootstrap_servers, topic, mode, path], self.clients)
+            return _call("Dump", [self.bootstrap_servers, topic, mode, path], self.clients)
 
     def _write(self, topic: str, arguments: list[str], settings: Mapping[str, object]) -> list[str]:
         program = "OldLoad" if self._old else "Load"
@@ -152,7 +153,7 @@ class JavaTools:
         if release(self.version).number < (0, 11):
             named.setdefault("enable.idempotence", "false")  # younger clients want it
         with _properties({**self.settings, **named}) as path:
-            return run(program, [self.bootstrap_servers, topic, path, *arguments], self.clients)
+            return _call(program, [self.bootstrap_servers, topic, path, *arguments], self.clients)
 
 
 def run(
@@ -176,13 +177,8 @@ def run(
         KafkaNotAvailable: Java or the jars are not available.
         JavaFailed: It fails, or does not end within `timeout` seconds.
     """
-    class_path = jars.class_path(version)
-    if "." not in program:
-        # What the archive of classes was made with has to come first.
-        class_path = f"{class_path}{os.pathsep}{compiled(program, version)}"
-    options = [*jvm.options(version), "-Xmx512m", f"-Dlog4j.configuration=file:{_quiet_log4j()}"]
-    options.append("-Dorg.apache.logging.log4j.level=OFF")  # Kafka 4's would log to the output
-    command = [jars.java(), *options, "-cp", class_path, program, *arguments]
+    own = [] if "." in program else [program]
+    command = [*_command(own, version), program, *arguments]
     try:
         done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -190,6 +186,41 @@ def run(
     if done.returncode:
         raise JavaFailed(f"{program}: status {done.returncode}: {done.stderr.strip()[-8000:]}")
     return done.stdout.splitlines()
+
+
+def _command(sources: Iterable[str], version: str) -> list[str]:
+    """The command line of a JVM with a release and these sources on its class path."""
+    # What the archive of classes was made with has to come first.
+    class_path = [jars.class_path(version), *(str(compiled(each, version)) for each in sources)]
+    options = [*jvm.options(version), "-Xmx512m", f"-Dlog4j.configuration=file:{_quiet_log4j()}"]
+    options.append("-Dorg.apache.logging.log4j.level=OFF")  # Kafka 4's would log to the output
+    return [jars.java(), *options, "-cp", os.pathsep.join(class_path)]
+
+
+_residents: dict[str, resident.Resident] = {}  # by release
+_choosing = threading.Lock()
+
+
+def _call(program: str, arguments: list[str], version: str) -> list[str]:
+    """Run one of the programs that read and write, in the release's resident JVM.
+
+    Raises:
+        KafkaNotAvailable: Java or the jars are not available.
+        JavaFailed: It fails, or does not end in time.
+    """
+    with _choosing:
+        if version not in _residents:
+            old = release(version).number < (0, 9)
+            programs = ["OldDump", "OldLoad"] if old else ["Dump", "Load"]
+            command = _command(["Resident", *programs], version)
+            _residents[version] = resident.Resident([*command, "Resident"])
+    try:
+        ended_well, output = _residents[version].call(program, arguments, _TIMEOUT)
+    except resident.ResidentEnded as error:
+        raise JavaFailed(f"{program}: {error}") from error
+    if not ended_well:
+        raise JavaFailed(f"{program}: {output.strip()[-2000:]}")
+    return output.splitlines()
 
 
 def create_topic_by_zookeeper(

@@ -22,7 +22,7 @@ public class Dump {
         }
         settings.put("bootstrap.servers", args[0]);
         boolean json = args[2].equals("json");
-        var out = new PrintStream(new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16), false, "UTF-8");
+        var out = new PrintStream(new BufferedOutputStream(System.out, 1 << 16), false, "UTF-8");
         try (var consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             var partitions = new ArrayList<TopicPartition>();
             for (var info : consumer.partitionsFor(args[1])) partitions.add(new TopicPartition(args[1], info.partition()));

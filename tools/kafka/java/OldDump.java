@@ -13,7 +13,7 @@ public class OldDump {
     public static void main(String[] args) throws Exception {
         String[] address = args[0].split(",")[0].split(":");
         boolean json = args[2].equals("json");
-        var out = new PrintStream(new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16), false, "UTF-8");
+        var out = new PrintStream(new BufferedOutputStream(System.out, 1 << 16), false, "UTF-8");
         var consumer = new SimpleConsumer(address[0], Integer.parseInt(address[1]), 30_000, 1 << 20, "dump");
         var topics = consumer.send(new TopicMetadataRequest(List.of(args[1]))).topicsMetadata();
         var numbers = new TreeSet<Integer>();

@@ -1,0 +1,48 @@
+import java.io.*;
+import java.lang.reflect.InvocationTargetException;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/**
+ * Runs main classes one after the other in one JVM, for tools/kafka/resident.py.
+ * A request is the number of words and each word; an answer is 0 or 1 (an exception) and the output or its trace.
+ * Numbers are 32 bits, strings UTF-8 after their length in bytes. The JVM ends when its standard input does.
+ */
+public class Resident {
+    public static void main(String[] args) throws Exception {
+        var requests = new DataInputStream(new BufferedInputStream(System.in));
+        var answers = new DataOutputStream(new BufferedOutputStream(new FileOutputStream(FileDescriptor.out)));
+        System.setOut(System.err);
+        for (String[] words; (words = next(requests)) != null; ) {
+            var said = new ByteArrayOutputStream();
+            var out = new PrintStream(said, false, StandardCharsets.UTF_8);
+            System.setOut(out);
+            int status = 0;
+            try {
+                var main = Class.forName(words[0]).getMethod("main", String[].class);
+                main.invoke(null, (Object) Arrays.copyOfRange(words, 1, words.length));
+            } catch (InvocationTargetException e) {
+                status = 1;
+                e.getCause().printStackTrace(out);
+            }
+            out.flush();
+            System.setOut(System.err);
+            answers.writeInt(status);
+            answers.writeInt(said.size());
+            said.writeTo(answers);
+            answers.flush();
+        }
+        System.exit(0); // a program may leave a thread
+    }
+
+    private static String[] next(DataInputStream in) throws IOException {
+        String[] words;
+        try {
+            words = new String[in.readInt()];
+        } catch (EOFException e) {
+            return null;
+        }
+        for (int i = 0; i < words.length; i++) words[i] = new String(in.readNBytes(in.readInt()), StandardCharsets.UTF_8);
+        return words;
+    }
+}
