@@ -20,6 +20,8 @@ __all__ = [
     "ProducerHealth",
     "ProducerRecord",
     "RecordMetadata",
+    "StoredColumns",
+    "StoredRun",
     "TopicPartition",
     "UndeserializedRecord",
 ]
@@ -158,6 +160,42 @@ class RecordMetadata(NamedTuple):
     """0: the producer's clock (CreateTime); 1: the broker's (LogAppendTime)."""
     log_start_offset: int | None
     """First offset that the partition still has; None if the broker does not return it."""
+
+
+class StoredRun(NamedTuple):
+    """Consecutive records of one partition that `send_columns` stored."""
+
+    partition: int
+    base_offset: int
+    """Offset of the first record; -1 if the broker did not return it, and with `acks=0`."""
+    rows: int
+    """Number of rows, whose offsets are consecutive."""
+
+
+class StoredColumns(NamedTuple):
+    """Where the rows of one `send_columns` were stored."""
+
+    topic: str
+    rows: int
+    """Number of rows."""
+    runs: tuple[StoredRun, ...]
+    """By partition, in offset order. The rows of a partition keep their order."""
+
+    @property
+    def counts(self) -> dict[int, int]:
+        """Number of rows by partition."""
+        counts: dict[int, int] = {}
+        for run in self.runs:
+            counts[run.partition] = counts.get(run.partition, 0) + run.rows
+        return counts
+
+    @property
+    def base_offsets(self) -> dict[int, int]:
+        """Offset of the first record by partition."""
+        offsets: dict[int, int] = {}
+        for run in self.runs:
+            offsets.setdefault(run.partition, run.base_offset)
+        return offsets
 
 
 Acknowledged: TypeAlias = RecordMetadata | Any

@@ -45,6 +45,7 @@ from aiokafka_lite.errors import (
     IllegalArgumentError,
     IllegalOperation,
     IllegalStateError,
+    KafkaConfigurationError,
     KafkaError,
     KafkaTimeoutError,
     ProducerClosed,
@@ -59,6 +60,8 @@ from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.partitioner import DefaultPartitioner
 from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
 from aiokafka_lite.producer.batching.batch_builder import BatchBuilder
+from aiokafka_lite.producer.batching.row_appending import HEADER_SIZE, RowAppending, Wants
+from aiokafka_lite.producer.columns_ack import ColumnsAck
 from aiokafka_lite.producer.producer_health import producer_health
 from aiokafka_lite.producer.producer_interceptors import Interceptors
 from aiokafka_lite.producer.producer_options import Partitioner, ProducerOptions
@@ -69,6 +72,7 @@ from aiokafka_lite.producer.sending.transactional_sender import TransactionalSen
 from aiokafka_lite.producer.threadsafe import HandOver
 from aiokafka_lite.producer.transactions.transaction_driver import TransactionDriver
 from aiokafka_lite.producer.transactions.transaction_states import TransactionState
+from aiokafka_lite.record.columnar.column_arguments import columns_to_send
 from aiokafka_lite.structs import Acknowledged, OffsetAndMetadata, ProducerHealth, TopicPartition
 
 __all__ = ["AIOKafkaProducer"]
@@ -649,6 +653,92 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             error.sent = acks  # type: ignore[attr-defined]  # documented above
             raise
         return acks
+
+    async def send_columns(
+        self,
+        topic: str,
+        values: object,
+        *,
+        keys: object = None,
+        timestamps: object = None,
+        partition: int | None = None,
+    ) -> ColumnsAck:
+        """Append the rows of columns as records, without a Python object per record. Not in
+        aiokafka.
+
+        A column is an Arrow array (any object with `__arrow_c_array__`: pyarrow is not needed), or
+        a tuple (data, offsets) of buffers: the bytes of all rows, and int32 or int64 offsets, one
+        more than there are rows. A third item may be the validity: one bit per row, the lowest
+        first, 0 for null. All columns are checked before the first record is appended. Do not
+        change their memory until this returns.
+
+        Args:
+            topic: The topic's name.
+            values: An Arrow array of binary, large_binary, string or large_string; or such a tuple.
+                Null is a tombstone. Or an Arrow record batch with a column `value` and optionally
+                `key` and `timestamp`.
+            keys: Likewise; None for no keys.
+            timestamps: An Arrow array of timestamps or int64, or a buffer of int64, in
+                milliseconds; or one int for all rows. By default and for nulls now.
+            partition: The partition of all rows. By default rows go to the partition of their key,
+                as in Java, and rows without a key to the sticky partition, as with `send`.
+
+        Returns:
+            An awaitable of the `StoredColumns`, once all rows are in their batches. Records of a
+            partition keep the order of their rows.
+
+        Raises:
+            TypeError: A column is neither, or has another type; the message names it.
+            IllegalArgumentError: (a ValueError) The offsets of a row are not ascending or outside
+                the data, a timestamp is negative, or the columns have different lengths.
+            MessageSizeTooLargeError: A row is larger than `max_request_size` or `buffer_memory`.
+            KafkaConfigurationError: The producer has serializers, interceptors, or (without
+                `partition`) a partitioner.
+            KafkaError: As `send` raises it; so is any other error of `send`. If rows were appended
+                before it, they are sent: the error's attribute `sent` is their awaitable.
+
+        Cancellation: as for `send`; the rows in their batches are sent.
+        """
+        self._check_home()
+        _arguments.topic_name(topic)
+        number = None if partition is None else _arguments.partition_number(partition)
+        options, accumulator = self._options, self._accumulator
+        self._check_columns_allowed(number)
+        columns = columns_to_send(values, keys, timestamps)
+        rows = columns.rows
+        if rows.count:
+            accumulator.memory_for(HEADER_SIZE + rows.largest)
+        keyed = columns.keyed and not options.ignore_keys
+        appending = RowAppending(accumulator, topic, rows, number, keyed)
+        memory = None
+        try:
+            while (wants := appending.go_on(memory)) is not Wants.NOTHING:
+                memory = None
+                if wants is Wants.TURN:
+                    await asyncio.sleep(0)
+                elif wants is Wants.TOPIC:
+                    await self._learn(topic, appending.partition, self._deadline())
+                else:
+                    accumulator.hurry()
+                    memory = await self._sender.pool.take(appending.memory, self._deadline())
+        except BaseException as error:
+            error.sent = ColumnsAck(topic, appending.runs)  # type: ignore[attr-defined]  # documented above
+            raise
+        return ColumnsAck(topic, appending.runs)
+
+    def _check_columns_allowed(self, partition: int | None) -> None:
+        options = self._options
+        if options.key_serializer or options.value_serializer:
+            why = "serializers"
+        elif self._chain:
+            why = "interceptors"
+        elif options.partitioner is not None and partition is None:
+            why = "a partitioner, unless `partition` is given"
+        else:
+            return
+        raise KafkaConfigurationError(
+            f"`send_columns` sends bytes as they are: it cannot be combined with {why}"
+        )
 
     def send_threadsafe(
         self,

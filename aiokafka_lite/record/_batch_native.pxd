@@ -1,5 +1,6 @@
 # The C interface for the producer's native accumulator. `append_record` is BatchBuilder.append()
-# without the Python call; the counters may be read, never written.
+# without the Python call. The counters may be read; only `Rows.fill`, which appends records itself,
+# writes them.
 from libc.stdint cimport int32_t, int64_t
 
 

@@ -112,7 +112,7 @@ class Accumulator(BatchCore):
         """
         self._granted = memory
         try:
-            self._check_open(transaction)
+            self.check_open(transaction)
             return self.append_serialized(
                 blocked.topic,
                 blocked.partition,
@@ -126,7 +126,12 @@ class Accumulator(BatchCore):
             if unused is not None:
                 self.pool.give(unused)
 
-    def _check_open(self, transaction: int | None) -> None:
+    def check_open(self, transaction: int | None) -> None:
+        """Raise the `refusal`, or an error because a transaction has ended.
+
+        Args:
+            transaction: The transaction that the record was sent in; None: the current one.
+        """
         if self.refusal is not None:
             raise copy.copy(self.refusal)
         if transaction is not None and transaction != self.transaction:
@@ -160,7 +165,7 @@ class Accumulator(BatchCore):
                 of the application's partitioner; `memory` is given back.
         """
         try:
-            self._check_open(transaction)
+            self.check_open(transaction)
             queue = self._queue_for(self.topics[topic], partition, builder.size)
         except BaseException:
             self.pool.give(memory)
@@ -175,6 +180,32 @@ class Accumulator(BatchCore):
         self.hold(queue)
         self._on_ready(queue)
         return batch.ack(0, builder.first_timestamp)
+
+    def make_batch(
+        self, queue: PartitionQueue, builder: BatchBuilder, memory: bytearray
+    ) -> ProducerBatch:
+        """Return a batch of records for `add_open`."""
+        return ProducerBatch(self.loop, queue.topic_partition, builder, memory, self.next_time())
+
+    def add_open(self, queue: PartitionQueue, batch: ProducerBatch, *, full: bool) -> None:
+        """Queue a batch, which may take more records unless it is full; as `open_batch` does.
+
+        The partition has no open batch.
+        """
+        queue.open = batch
+        queue.waiting.append(batch)
+        self.hold(queue)
+        if full:
+            self.close_batch(queue)
+        elif self._options.linger <= 0 or self.pool.waiting:
+            batch.due = True
+            self._on_opened(queue)
+        else:
+            self._lingering.append((queue, batch))
+            if len(queue.waiting) > 1:
+                self._on_ready(queue)
+            if len(self._lingering) == 1:
+                self._on_lingering(batch.created + self._options.linger)
 
     def _queue_for(self, queues: TopicQueues, partition: int | None, size: int) -> PartitionQueue:
         if partition is None and self._options.partitioner is not None:

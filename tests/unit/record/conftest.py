@@ -18,6 +18,7 @@ class Build:
     RecordSet: Any
     read_columns: Any
     ArrowRows: Any
+    Rows: Any
     murmur2: Any
     ConsumerRecord: Any
 
@@ -34,6 +35,7 @@ def load(kind: str) -> Build:
         module("record._record_set").RecordSet,
         module("record.columnar._columns").read_columns,
         module("record.columnar._arrow").ArrowRows,
+        module("record.columnar._column_rows").Rows,
         module("record._murmur2").murmur2,
         module("_consumer_record").ConsumerRecord,
     )

@@ -1,0 +1,86 @@
+"""The ack of `send_columns`: one for all its rows."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from aiokafka_lite.producer.batching.row_appending import Run
+from aiokafka_lite.structs import StoredColumns, StoredRun
+
+__all__ = ["ColumnsAck"]
+
+
+class ColumnsAck:
+    """An awaitable of the `StoredColumns` of one `send_columns`; may be awaited more than once.
+
+    Awaiting it waits until all rows are stored, or their batches have failed; then it raises the
+    error of the first batch that failed. Other rows may be stored.
+
+    Cancellation: stops the wait, never the delivery.
+
+    Args:
+        topic: The topic.
+        runs: The rows by batch.
+    """
+
+    def __init__(self, topic: str, runs: Sequence[Run]) -> None:
+        self._topic = topic
+        self._runs = tuple(runs)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(run.count for run in self._runs)
+
+    def done(self) -> bool:
+        """True if all rows are stored or failed."""
+        return all(run.ack.done() for run in self._runs)
+
+    def __await__(self) -> Generator[Any, Any, StoredColumns]:
+        return self._outcome().__await__()
+
+    async def _outcome(self) -> StoredColumns:
+        waiting = [run.ack for run in self._runs if not run.ack.done()]
+        if waiting:
+            await asyncio.wait(waiting)  # unlike `gather`, it cancels no ack if it is cancelled
+        found: dict[int, list[StoredRun]] = {}
+        for run in self._runs:
+            for stored in _stored(run):
+                runs = found.setdefault(stored.partition, [])
+                if runs and 0 <= stored.base_offset == runs[-1].base_offset + runs[-1].rows:
+                    runs[-1] = runs[-1]._replace(rows=runs[-1].rows + stored.rows)
+                else:
+                    runs.append(stored)
+        runs_of_all = tuple(run for number in sorted(found) for run in found[number])
+        return StoredColumns(self._topic, self.rows, runs_of_all)
+
+    def __repr__(self) -> str:
+        state = "done" if self.done() else "pending"
+        return f"<{type(self).__name__} of {self.rows} rows to {self._topic}, {state}>"
+
+
+def _stored(run: Run) -> list[StoredRun]:
+    """Return where a run was stored: in one place, unless its batch was split."""
+    metadata = run.ack.result()  # raises the batch's error
+    partition: int = run.batch.topic_partition.partition
+    if metadata is None:  # acks=0
+        return [StoredRun(partition, -1, run.count)]
+    pieces = run.batch.pieces
+    if pieces is None:
+        return [StoredRun(partition, metadata.offset, run.count)]
+    found = []
+    start = 0
+    for piece in pieces:
+        first, last = max(start, run.index), min(piece.end, run.index + run.count)
+        if first < last:
+            if piece.error is not None:
+                raise copy.copy(piece.error)
+            base = piece.base_offset
+            found.append(
+                StoredRun(partition, base + first - start if base >= 0 else -1, last - first)
+            )
+        start = piece.end
+    return found
