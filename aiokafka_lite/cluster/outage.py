@@ -7,6 +7,7 @@ for those worth logging. It has no clock: time is an argument.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
 from aiokafka_lite.errors import KafkaConnectionError, KafkaError
@@ -96,13 +97,40 @@ class Repeated:
         return count
 
 
+class RepeatedKinds:
+    """Limits log lines about frequent events of several kinds, each as `Repeated` does."""
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self) -> None:
+        self._kinds: dict[Hashable, Repeated] = {}
+
+    def on_event(self, kind: Hashable, now: float) -> str | None:
+        """Record an event.
+
+        Args:
+            kind: What happened; other kinds are counted apart.
+            now: Seconds of any monotonic clock.
+
+        Returns:
+            What the line adds, such as " (7 times since the last report)" or "". None: no line,
+            because the last one of this kind is less than a minute old.
+        """
+        if len(self._kinds) >= MOST_KINDS:
+            self._kinds.clear()
+        count = self._kinds.setdefault(kind, Repeated()).on_event(now)
+        if count is None:
+            return None
+        return f" ({count} times since the last report)" if count > 1 else ""
+
+
 class RepeatedFailures:
     """Limits log lines about calls of the application's objects that may fail for every record."""
 
     __slots__ = ("_kinds",)
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[int, str, type[BaseException]], Repeated] = {}
+        self._kinds = RepeatedKinds()
 
     def on_failure(
         self, owner: object, method: str, error: BaseException, now: float
@@ -116,13 +144,6 @@ class RepeatedFailures:
             now: Seconds of any monotonic clock.
 
         Returns:
-            What the line adds, such as " (7 times since the last report)" or "". None: no line,
-            because the last one is less than a minute old.
+            As `RepeatedKinds.on_event`.
         """
-        kind = id(owner), method, type(error)
-        if len(self._kinds) >= MOST_KINDS:
-            self._kinds.clear()
-        count = self._kinds.setdefault(kind, Repeated()).on_event(now)
-        if count is None:
-            return None
-        return f" ({count} times since the last report)" if count > 1 else ""
+        return self._kinds.on_event((id(owner), method, type(error)), now)

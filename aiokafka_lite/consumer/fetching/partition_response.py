@@ -15,7 +15,7 @@ from typing import Final, Protocol
 from aiokafka_lite import errors
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import Metadata
-from aiokafka_lite.cluster.outage import Repeated
+from aiokafka_lite.cluster.outage import RepeatedKinds
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel, OffsetReset
 from aiokafka_lite.consumer.fetching.fetch_session import Answer
@@ -28,12 +28,8 @@ from aiokafka_lite.reading.heavy_batches import LOOP_LIMIT, is_heavy
 from aiokafka_lite.record.compression import DEFAULT_LIMIT, Bytes
 from aiokafka_lite.record.header import LENGTH_AT, LENGTH_END
 from aiokafka_lite.record.record_set import RecordSet
-from aiokafka_lite.structs import TopicPartition
 
 log = logging.getLogger(__name__)
-
-MOST_REPEATED: Final = 1000
-"""Number of kinds of failed fetches whose log lines are counted; they are forgotten beyond it."""
 
 WHOLE_BATCHES_FROM: Final = 3
 """First version that returns a partition's first batch whole, however large it is (KIP-74)."""
@@ -95,7 +91,7 @@ class Answers:
         self._committed = options.isolation_level is IsolationLevel.READ_COMMITTED
         self._metadata_max_age = metadata_max_age
         self._resolve_positions = resolve_positions
-        self._failures: dict[tuple[TopicPartition, str], Repeated] = {}  # for the log
+        self._failures = RepeatedKinds()  # for the log
 
     def take(self, answer: Answer, node: int, version: int, body: ResponseBody) -> bool:
         """Apply one partition's part of a response.
@@ -171,12 +167,9 @@ class Answers:
 
     def _log_retry(self, level: int, state: PartitionState, node: int, why: str) -> None:
         """Log a failed fetch that is retried: the first of its kind, then a count once a minute."""
-        if len(self._failures) >= MOST_REPEATED:
-            self._failures.clear()
-        count = self._failures.setdefault((state.tp, why), Repeated()).on_event(time.monotonic())
-        if count is None:
+        times = self._failures.on_event((state.tp, why), time.monotonic())
+        if times is None:
             return
-        times = f" ({count} times since the last report)" if count > 1 else ""
         log.log(
             level,
             "%s: Fetching %s from broker %s failed%s: %s; retrying",

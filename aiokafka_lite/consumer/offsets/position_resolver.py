@@ -11,6 +11,8 @@ Non-obvious:
   the partitions of an unknown topic wait for it together.
 - A position that arrives for a partition that was sought meanwhile is dropped (its generation).
 - A lookup that waits for the group coordinator delays no other.
+- Lookups are retried for as long as a broker is away. The first failure is logged, then a count
+  once a minute; one line is about all partitions of a lookup.
 
 Source: ListOffsetsRequest.json v0-v11, KIP-79 (search by time), KIP-207, KIP-320.
 """
@@ -28,6 +30,7 @@ from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.log_name import log_extra
+from aiokafka_lite.cluster.outage import RepeatedKinds
 from aiokafka_lite.cluster.retry import LeaderOf, call
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel
@@ -341,6 +344,7 @@ class PositionResolver:
         self._options = options
         self._tasks = tasks
         self._on_resolved = on_resolved
+        self._failures = RepeatedKinds()  # for the log
         self._asked: set[_Wanted] = set()
         self._woken = False
         self._moved = asyncio.Event()  # set when positions were found, cleared by each wait
@@ -412,12 +416,15 @@ class PositionResolver:
             if self.closed:
                 return
             if error.retriable or isinstance(error, _OUT_OF_GROUP):
-                log.info(
-                    "%s: Fetching committed offsets failed: %s; retrying",
-                    self._options.log_name,
-                    error,
-                    extra=log_extra(self._options.log_name),
-                )
+                times = self._failures.on_event(type(error).__name__, time.monotonic())
+                if times is not None:
+                    log.info(
+                        "%s: Fetching committed offsets failed%s: %s; retrying",
+                        self._options.log_name,
+                        times,
+                        error,
+                        extra=log_extra(self._options.log_name),
+                    )
                 await asyncio.sleep(self._cluster.retry_backoff.delay(1))
             else:
                 for state, generation in wanted:
@@ -452,6 +459,17 @@ class PositionResolver:
         """
         by_tp = {state.tp: (state, generation) for state, generation in wanted}
         times: dict[TopicPartition, int] = {}
+        late: dict[TopicPartition, KafkaTimeoutError] = {}
+
+        def on_found(tp: TopicPartition, found: Found | KafkaError) -> None:
+            state, generation = by_tp[tp]
+            if not self._positions.awaits_answer(state, generation):
+                return
+            if isinstance(found, KafkaTimeoutError):
+                late[tp] = found
+            else:
+                self._on_found(state, found)
+
         try:
             for state, generation in wanted:
                 if not self._positions.awaits_answer(state, generation) or state.reset is None:
@@ -468,24 +486,34 @@ class PositionResolver:
                 times,
                 asyncio.get_running_loop().time() + self._options.request_timeout,
                 isolation=self._options.isolation_level,
-                on_found=lambda tp, found: self._on_found(*by_tp[tp], found),
+                on_found=on_found,
                 search=search,
             )
         finally:
             self._asked.difference_update(wanted)
+        self._log_late(late)
         self.wake()  # look up those that timed out again
 
-    def _on_found(self, state: PartitionState, generation: int, found: Found | KafkaError) -> None:
-        if not self._positions.awaits_answer(state, generation):
+    def _log_late(self, late: Mapping[TopicPartition, KafkaTimeoutError]) -> None:
+        """Log a lookup that timed out for some partitions; names the first of them."""
+        if not late:
             return
-        if isinstance(found, KafkaTimeoutError):
-            log.warning(
-                "%s: %s; retrying",
-                self._options.log_name,
-                found,
-                extra=log_extra(self._options.log_name, state.tp),
-            )
-        elif isinstance(found, KafkaError):
+        times = self._failures.on_event("no offset", time.monotonic())
+        if times is None:
+            return
+        first, error = next(iter(late.items()))
+        others = len(late) - 1
+        log.warning(
+            "%s: %s%s%s; retrying",
+            self._options.log_name,
+            error,
+            f" (and no offset of {others} other partitions)" if others else "",
+            times,
+            extra=log_extra(self._options.log_name, first),
+        )
+
+    def _on_found(self, state: PartitionState, found: Found | KafkaError) -> None:
+        if isinstance(found, KafkaError):
             self._fail(state, found)
         elif isinstance(state.reset, ResetByDuration) and found.offset == _NONE:
             state.reset = OffsetReset.LATEST  # no record is that recent: start with the next one

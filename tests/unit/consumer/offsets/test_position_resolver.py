@@ -1,11 +1,15 @@
 """Looking up offsets: grouping, versions, errors, time. Against embedded brokers."""
 
 import asyncio
+import logging
+import re
 from collections.abc import Mapping
 
 import pytest
 
+from aiokafka_lite.cluster import outage
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.consumer_options import IsolationLevel
 from aiokafka_lite.consumer.offsets.position_resolver import EARLIEST, LATEST, Found, list_offsets
 from aiokafka_lite.errors import (
@@ -199,3 +203,52 @@ async def test_an_impossible_offset_is_refused(offset: int) -> None:
         told = (await ask(fake, {tp: LATEST}))[tp]
     assert isinstance(told, KafkaProtocolError)
     assert f"invalid offset {offset}" in str(told)
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+async def test_repeated_timeouts_are_logged_once_a_minute(
+    group: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a lookup of ends, and of one of committed offsets."""
+    async with FakeCluster(topics={"orders": 3}) as fake:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=fake.bootstrap_servers,
+            client_id="c",
+            group_id=group,
+            auto_offset_reset="earliest",
+            request_timeout_ms=500,
+            retry_backoff_ms=10,
+        )
+        async with consumer:
+            if group is None:
+                key, error, text = ApiKey.LIST_OFFSETS, 5, "no offset of "
+            else:
+                key, error, text = ApiKey.OFFSET_FETCH, 14, "Fetching committed offsets failed"
+            caplog.set_level(logging.INFO, "aiokafka_lite.consumer.offsets")
+            fake.control(key, error=error, times=None)
+            consumer.assign(partitions(3))
+            kinds = consumer._core.resolver._failures._kinds
+
+            def unreported() -> int:
+                return max((each._unreported for each in kinds.values()), default=0)
+
+            def lines() -> list[logging.LogRecord]:
+                return [each for each in caplog.records if text in each.message]
+
+            async with asyncio.timeout(60):
+                while unreported() < 3:
+                    await asyncio.sleep(0.01)
+            (line,) = lines()
+            assert line.message.startswith("c: " if group is None else "c (group g): ")
+            assert line.message.endswith("; retrying")
+            assert line.kafka_client_id == "c"  # type: ignore[attr-defined]  # by `extra`
+            if group is None:
+                assert "and no offset of 2 other partitions" in line.message
+                assert line.kafka_topic == "orders"  # type: ignore[attr-defined]  # by `extra`
+            assert "since the last report" not in line.message
+            with monkeypatch.context() as patched:
+                patched.setattr(outage, "REMIND_EVERY", 0.0)
+                async with asyncio.timeout(60):
+                    while len(lines()) < 2:
+                        await asyncio.sleep(0.01)
+            assert re.search(r"\(\d+ times since the last report\)", lines()[1].message)
