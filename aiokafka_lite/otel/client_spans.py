@@ -66,10 +66,13 @@ class ClientSpans:
         telemetry: The tracer and the instruments.
         client_id: The client's id.
         group: Its group, or None.
+
+    Attributes:
+        telemetry: As given.
     """
 
     def __init__(self, telemetry: Telemetry, client_id: str, group: str | None) -> None:
-        self._telemetry = telemetry
+        self.telemetry = telemetry
         self._client_id = client_id
         self._group: dict[str, str] = {} if group is None else {GROUP: group}
 
@@ -118,7 +121,7 @@ class ClientSpans:
         records: Sequence[DeliveredRecord] = (),
     ) -> None:
         """As `on_polled`, for records that are only counted, by topic and partition."""
-        telemetry = self._telemetry
+        telemetry = self.telemetry
         topics = topics_of(topic for topic, _ in counts)
         span = telemetry.tracer.start_span(
             f"poll {topics[DESTINATION]}" if topics else "poll",
@@ -157,7 +160,7 @@ class ClientSpans:
             kind: The operation's type, if the conventions have one for it.
             **more: Further attributes; `group` replaces that of the client.
         """
-        telemetry, destination = self._telemetry, topics_of(topics)
+        telemetry, destination = self.telemetry, topics_of(topics)
         own = {GROUP: more["group"]} if "group" in more else self._group
         span = telemetry.tracer.start_span(
             f"{name} {destination[DESTINATION]}" if destination else name,

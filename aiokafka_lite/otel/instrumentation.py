@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar, cast
@@ -23,6 +23,7 @@ from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
 from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.otel.client_spans import ClientSpans
+from aiokafka_lite.otel.process_spans import Processing
 from aiokafka_lite.otel.send_spans import SendSpans
 from aiokafka_lite.otel.telemetry import telemetry_of
 from aiokafka_lite.share.share_record import ShareRecord, ShareRecords
@@ -200,9 +201,9 @@ class _ConsumerCalls(_Calls[AIOKafkaConsumer[Any, Any]]):
 
 
 class _ShareCalls(_Calls[AIOKafkaShareConsumer[Any, Any]]):
-    """Reads of share consumers, and the wait for acknowledgements."""
+    """Reads of share consumers, the handlers of `run`, and the wait for acknowledgements."""
 
-    REPLACED = ("getmany", "getone", "flush")
+    REPLACED = ("getmany", "getone", "run", "flush")
 
     async def getmany(
         self, timeout_ms: float = 0, max_records: int | None = None
@@ -224,6 +225,20 @@ class _ShareCalls(_Calls[AIOKafkaShareConsumer[Any, Any]]):
         record = await AIOKafkaShareConsumer.getone(this)
         self._spans.on_polled(this._core.cluster, [record], began, perf_counter() - clock)
         return record
+
+    async def run(
+        self, handler: Callable[[ShareRecord[Any, Any]], Awaitable[object]], **options: Any
+    ) -> None:
+        """`AIOKafkaShareConsumer.run`, with the span "process TOPIC" around each call of the
+        handler. Its reads are those of `getmany`."""
+        this, telemetry = self._this, self._spans.telemetry
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            with Processing([record], telemetry, parent=False, consumer=this):
+                await handler(record)
+
+        given: object = handler  # not checked yet
+        await AIOKafkaShareConsumer.run(this, handle if callable(given) else handler, **options)
 
     async def flush(self) -> None:
         """`AIOKafkaShareConsumer.flush`, in the span "ack"."""

@@ -18,7 +18,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind
 
-from aiokafka_lite import AIOKafkaConsumer
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaShareConsumer
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.otel.conventions import (
     CLIENT_ID,
@@ -44,6 +44,7 @@ from aiokafka_lite.otel.telemetry import Telemetry, telemetry_of
 __all__ = ["Processing", "Traced", "process", "traced"]
 
 Record: TypeAlias = ConsumerRecord[Any, Any]
+Consumer: TypeAlias = AIOKafkaConsumer[Any, Any] | AIOKafkaShareConsumer[Any, Any]
 
 
 class Processing:
@@ -55,7 +56,7 @@ class Processing:
         telemetry: Telemetry,
         *,
         parent: bool,
-        consumer: AIOKafkaConsumer | None = None,
+        consumer: Consumer | None = None,
     ) -> None:
         self._records = records
         self._telemetry = telemetry
@@ -125,7 +126,7 @@ def process(
     records: Record | Iterable[Record],
     *,
     parent: bool = False,
-    consumer: AIOKafkaConsumer | None = None,
+    consumer: Consumer | None = None,
     telemetry: Telemetry | None = None,
 ) -> Processing:
     """Return a context manager: the span "process TOPIC" around the processing of records.
@@ -156,7 +157,7 @@ def process(
 class Traced:
     """Iterates over the records of a consumer; each pass of the loop is a span. See `traced`."""
 
-    def __init__(self, consumer: AIOKafkaConsumer, *, parent: bool, telemetry: Telemetry) -> None:
+    def __init__(self, consumer: Consumer, *, parent: bool, telemetry: Telemetry) -> None:
         self._consumer = consumer
         self._records: AsyncIterator[Record] | None = None
         self._parent = parent
@@ -209,7 +210,7 @@ class Traced:
 
 
 def traced(
-    consumer: AIOKafkaConsumer, *, parent: bool = False, telemetry: Telemetry | None = None
+    consumer: Consumer, *, parent: bool = False, telemetry: Telemetry | None = None
 ) -> Traced:
     """Iterate over the records of a consumer with a span "process TOPIC" around each pass.
 
@@ -229,6 +230,6 @@ def traced(
     return Traced(consumer, parent=parent, telemetry=telemetry or _telemetry_of(consumer))
 
 
-def _telemetry_of(consumer: AIOKafkaConsumer | None) -> Telemetry:
+def _telemetry_of(consumer: Consumer | None) -> Telemetry:
     found = getattr(consumer, "_telemetry", None)
     return found if isinstance(found, Telemetry) else telemetry_of()

@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
 
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
@@ -180,18 +181,92 @@ async def test_transactions(cluster: FakeCluster, recorded: Recorded) -> None:
     assert attributes(bad)["error.type"]
 
 
-@pytest.mark.parametrize("way", ["getone", "getmany", "async for", "traced"])
-async def test_share_consumer(cluster: FakeCluster, recorded: Recorded, way: str) -> None:
+async def sharing(
+    cluster: FakeCluster, recorded: Recorded
+) -> AIOKafkaShareConsumer[bytes | None, bytes | None]:
+    """An instrumented share consumer that begins with the first record."""
     async with AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         configs = {"share.auto.offset.reset": "earliest"}
         await admin.alter_configs([ConfigResource("group", "g", configs=configs)])
-    (identity,) = await sent(cluster, recorded, 1)
-    consumer = instrument(
+    return instrument(
         AIOKafkaShareConsumer(
             "orders", bootstrap_servers=cluster.bootstrap_servers, client_id="c", group_id="g"
         ),
         **recorded.providers,
     )
+
+
+async def test_run_of_a_share_consumer(cluster: FakeCluster, recorded: Recorded) -> None:
+    """Each call of the handler is a span, the current one within it, also if it fails."""
+    identities = await sent(cluster, recorded, 3)
+    handled: list[tuple[int, int]] = []
+
+    async def handle(record: Any) -> None:
+        await asyncio.sleep(0)
+        current = trace.get_current_span().get_span_context().span_id
+        handled.append((record.offset, current))
+        if record.offset == 1:
+            raise LookupError("no such order")
+
+    consumer = await sharing(cluster, recorded)
+    async with consumer, asyncio.timeout(PATIENCE):
+        running = asyncio.create_task(consumer.run(handle, concurrency=2))
+        await until(lambda: handled, 3)
+        await consumer.stop()
+        await running
+    spans = recorded.spans("process orders")
+    found = {attributes(span)["messaging.kafka.offset"]: span for span in spans}
+    assert len(spans) == len(found) == len(handled) == 3
+    for offset, current in handled:
+        span = found[offset]
+        assert span.context is not None
+        assert span.context.span_id == current
+        assert span.kind is SpanKind.CONSUMER
+        assert span.parent is None
+        assert [link.context.span_id for link in span.links] == [identities[offset]]
+        assert attributes(span)["messaging.client.id"] == "c"
+        assert attributes(span)["messaging.consumer.group.name"] == "g"
+        assert attributes(span).get("error.type") == ("LookupError" if offset == 1 else None)
+    polls = recorded.spans("poll orders")
+    assert sum(int(str(attributes(each)["messaging.batch.message_count"])) for each in polls) == 3
+    measured = recorded.points("messaging.process.duration")
+    assert sum(point.count for point in measured) == 3
+
+
+async def test_the_span_of_a_cancelled_handler_ends(
+    cluster: FakeCluster, recorded: Recorded
+) -> None:
+    await sent(cluster, recorded, 1)
+    began = asyncio.Event()
+
+    async def handle(record: object) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    consumer = await sharing(cluster, recorded)
+    async with consumer, asyncio.timeout(PATIENCE):
+        running = asyncio.create_task(consumer.run(handle))
+        await began.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    span = recorded.span("process orders")
+    assert attributes(span)["error.type"] == "asyncio.exceptions.CancelledError"
+
+
+async def test_arguments_of_run_are_checked(cluster: FakeCluster, recorded: Recorded) -> None:
+    consumer = await sharing(cluster, recorded)
+    async with consumer:
+        with pytest.raises(TypeError, match="`handler` should be a coroutine function"):
+            await consumer.run(None)  # type: ignore[arg-type]  # on purpose
+        with pytest.raises(ValueError, match="concurrency"):
+            await consumer.run(print, concurrency=0)  # type: ignore[arg-type]  # on purpose
+
+
+@pytest.mark.parametrize("way", ["getone", "getmany", "async for", "traced"])
+async def test_share_consumer(cluster: FakeCluster, recorded: Recorded, way: str) -> None:
+    (identity,) = await sent(cluster, recorded, 1)
+    consumer = await sharing(cluster, recorded)
     async with consumer, asyncio.timeout(PATIENCE):
         if way == "getone":
             record = await consumer.getone()
