@@ -269,6 +269,7 @@ class Worker(Generic[_W]):
     async def _serve(self, slot: Slot[_W]) -> None:
         """Handle one record after the other until cancelled by the end of the run."""
         queue, handler, time, order = self._queue, self._handler, self._loop.time, self._order
+        popleft = queue.popleft
         until, last = time() + _SLICE, 0.0
         credit = 0  # records before the next look at the clock
         while True:
@@ -302,38 +303,39 @@ class Worker(Generic[_W]):
                     self._idle.remove(slot)
                 slot.take_back()
                 continue
-            credit -= 1
-            slot.record = record = queue.popleft()
-            try:
-                await handler(record)
-            except asyncio.CancelledError:
-                slot.record = None
-                self._on_cancelled(slot, record)
-                if self._closing:
-                    raise
-                slot.take_back()
-            except Exception as error:
-                slot.record = None
-                if slot.lost is not None:
-                    self._after_loss(slot, record, error)
-                else:
-                    self._on_error(record, error)
-            except BaseException as error:
-                slot.record = None
-                self._release(record)
-                self._fail(error)
-                raise
-            else:
-                if slot.lost is None:
-                    record._accept_undecided()
-                    self._outstanding -= 1
-                    if self._outstanding <= self._enough:
-                        self._wake()
-                else:
+            while credit and queue:
+                credit -= 1
+                slot.record = record = popleft()
+                try:
+                    await handler(record)
+                except asyncio.CancelledError:
                     slot.record = None
-                    self._after_loss(slot, record, None)
-            if order is not None and (following := order.on_done(record)) is not None:
-                queue.appendleft(following)
+                    self._on_cancelled(slot, record)
+                    if self._closing:
+                        raise
+                    slot.take_back()
+                except Exception as error:
+                    slot.record = None
+                    if slot.lost is not None:
+                        self._after_loss(slot, record, error)
+                    else:
+                        self._on_error(record, error)
+                except BaseException as error:
+                    slot.record = None
+                    self._release(record)
+                    self._fail(error)
+                    raise
+                else:
+                    if slot.lost is None:
+                        record._accept_undecided()
+                        self._outstanding = outstanding = self._outstanding - 1
+                        if outstanding <= self._enough:
+                            self._wake()
+                    else:
+                        slot.record = None
+                        self._after_loss(slot, record, None)
+                if order is not None and (following := order.on_done(record)) is not None:
+                    queue.appendleft(following)
 
     def _done(self) -> None:
         """A record is no longer outstanding."""
@@ -343,6 +345,7 @@ class Worker(Generic[_W]):
 
     def _wake(self) -> None:
         """What waits for outstanding records continues."""
+        self._enough = -1  # each further record would call this again
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(None)
 
@@ -478,7 +481,8 @@ class Worker(Generic[_W]):
         """Wait until no handler runs, or the deadline."""
         try:
             async with asyncio.timeout_at(deadline):
-                await self._at_most(0)
+                while self._outstanding:  # a timer of the acquiring task may end the first wait
+                    await self._at_most(0)
         except TimeoutError:
             log.warning(
                 "%s: %d handlers had not ended within %g s; cancelled them",

@@ -109,6 +109,7 @@ class LeaderLink:
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()  # set, and replaced, after each exchange
         self._flushing = 0  # calls of `flush` that wait
+        self._lingering: asyncio.TimerHandle | None = None  # looks for marks that are due
         self._closing = False
 
     # what the consumer does
@@ -160,8 +161,18 @@ class LeaderLink:
     def on_marked(self, acquisition: Acquisition) -> None:
         """An acquisition has a mark."""
         self.pending.on_marked(acquisition)
-        if self._pace.on_marked(self.loop.time()):
+        if self._pace.on_marked(self.loop.time()) and self._lingering is None:
+            # The task itself would wake up twice, now and when the marks are due.
+            self._lingering = self.loop.call_at(self._pace.due, self._on_lingered)
+
+    def _on_lingered(self) -> None:
+        """The marks of a moment ago are due, unless a request has taken them."""
+        self._lingering = None
+        due = self._pace.due
+        if due <= self.loop.time():
             self.wake()
+        elif due != inf:
+            self._lingering = self.loop.call_at(due, self._on_lingered)
 
     def on_awaited(self) -> None:
         """A task awaits an acknowledgement."""
@@ -296,6 +307,9 @@ class LeaderLink:
     def abort(self) -> None:
         """End at once: marks without a result fail."""
         self._closing = True
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
         lost = InvalidRecordStateError("the consumer was stopped before the record's result")
         self._results.fail(self._exchanges.in_flight, lost, renews=False)
         self._exchanges.in_flight = {}
