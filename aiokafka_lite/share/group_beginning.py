@@ -43,6 +43,8 @@ async def begins_at_latest(
     partitions: Collection[TopicPartition],
     deadline: float,
     log_name: str,
+    *,
+    warns: bool = True,
 ) -> bool:
     """Return True if the group is new to a partition, and may begin at its end.
 
@@ -55,6 +57,7 @@ async def begins_at_latest(
         partitions: The assigned ones.
         deadline: In loop time.
         log_name: Names the consumer in the log.
+        warns: False for no warning.
     """
     new: set[TopicPartition] = set()
     try:
@@ -68,7 +71,7 @@ async def begins_at_latest(
     except KafkaError as error:
         log.debug("%s: where the group begins is unknown: %r", log_name, error)
         return bool(new)
-    if len(new) < len(partitions):
+    if len(new) < len(partitions) or not warns:
         return True
     first, more = min(new), len(new) - 1
     log.warning(

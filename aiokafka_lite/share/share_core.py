@@ -120,6 +120,10 @@ class ShareCore:
         self._leaders = LeaderLinks(cluster, self, options, options.decoding, self._tasks, loop)
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.opening = Opening(loop)
+        self._looked: frozenset[TopicPartition] = frozenset()  # where the group begins there
+        self._looked_topics: set[str] = set()  # with partitions that it looked at once
+        self._looks_at_added = False  # from the end of the start on
+        self._looking = False  # a task looks at partitions that were added
         self._tracked: frozenset[str] = frozenset()
         self._failure: BaseException | None = None  # raised by the next read
         self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
@@ -178,25 +182,61 @@ class ShareCore:
             self.group.subscribe(self.topics)
             self._on_metadata(self.cluster.metadata)
             await self.group.wait_assigned()
-            deadline = self.loop.time() + min(LOOK_WITHIN, self.options.request_timeout)
-            if await begins_at_latest(
-                self.cluster,
-                self.options.group_id,
-                self.assignment,
-                deadline,
-                self.options.log_name,
-            ):
-                await self._open(deadline)
+            self._looked = partitions = self.assignment
+            missing = await self._look(partitions)
             self._check_running()  # `stop` may have been called meanwhile
+            self._warn_of_unopened(missing)
+        self._looks_at_added = True
+        self._look_at_added()
         self.push.start(self._pushed_metrics())
 
-    async def _open(self, deadline: float) -> None:
-        """Let the leaders look up where the group begins: the records sent from now on are its."""
-        missing = await self.opening.wait(self.assignment, deadline, self._leaders.wake)
-        if missing:
+    async def _look(self, partitions: frozenset[TopicPartition]) -> set[TopicPartition]:
+        """Let the leaders look up where the group begins: the records sent from now on are its.
+
+        Returns:
+            The partitions whose leaders may not have done so.
+        """
+        deadline = self.loop.time() + min(LOOK_WITHIN, self.options.request_timeout)
+        topics = {tp.topic for tp in partitions}
+        warns = not topics <= self._looked_topics
+        self._looked_topics |= topics
+        if await begins_at_latest(
+            self.cluster,
+            self.options.group_id,
+            partitions,
+            deadline,
+            self.options.log_name,
+            warns=warns,
+        ):
+            return await self.opening.wait(
+                partitions & self.assignment, deadline, self._leaders.wake
+            )
+        return set()
+
+    def _look_at_added(self) -> None:
+        """Look where the group begins in partitions that were assigned after the start."""
+        self._looked &= self.assignment
+        if not self._looks_at_added or self._looking or self.stopping:
+            return
+        if self.assignment - self._looked:
+            self._looking = True
+            self._tasks.spawn(self._open_added(), "look where the group begins")
+
+    async def _open_added(self) -> None:
+        try:
+            while not self.stopping and (added := self.assignment - self._looked):
+                self._looked |= added
+                missing = await self._look(added)
+                if missing and not self.buffer.limits:  # a read that waits fetches all partitions
+                    self._warn_of_unopened(missing)
+        finally:
+            self._looking = False
+
+    def _warn_of_unopened(self, missing: set[TopicPartition]) -> None:
+        if missing and not self.stopping:
             log.warning(
                 "%s: no share session was opened for %s-%d%s yet; records that are sent before the "
-                "first read may be skipped",
+                "next read may be skipped",
                 self.options.log_name,
                 *min(missing),
                 f" and {len(missing) - 1} more partitions" if len(missing) > 1 else "",
@@ -439,11 +479,11 @@ class ShareCore:
         """Grant a link a part of what the waiting reads can take."""
         if self.stopping:
             return 0, False
-        if self.opening.missing and link.fetches_any(self.opening.missing):
+        limits = self.buffer.limits
+        if not limits and link.lacks_any(self.opening.missing):
             return 1, True
         if len(self.buffer):
             return 0, False
-        limits = self.buffer.limits
         if self._wish:
             limits.append(self._wish)
         if not limits or not link.able:
@@ -507,6 +547,7 @@ class ShareCore:
         self.assignment = assignment
         self.opening.on_assigned(assignment)
         self._route()
+        self._look_at_added()
 
     def _on_metadata(self, metadata: Metadata) -> None:
         if self.closed:

@@ -264,6 +264,27 @@ async def test_a_new_group_at_latest_is_delivered_what_is_sent_after_start(kafka
                     record.accept()
 
 
+async def test_a_later_subscribe_at_latest_is_delivered_what_is_sent_after_it(kafka, topic) -> None:
+    name = topic(partitions=3)
+    group = f"share-{uuid.uuid4().hex[:10]}"
+    async with (
+        AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer,
+        consumer_of(kafka, group=group) as consumer,
+        asyncio.timeout(60),
+    ):
+        await producer.send_and_wait(name, b"before", partition=0)
+        consumer.subscribe([name])
+        core = consumer._core
+        while len(core._looked) < 3 or core._looking:
+            await asyncio.sleep(0.01)
+        for partition in range(3):
+            await producer.send_and_wait(name, b"after", partition=partition)
+        for _ in range(3):
+            record = await consumer.getone()
+            assert record.value == b"after"
+            await record.accept()
+
+
 async def test_batch_optimized_reads_everything_once(kafka, topic) -> None:
     name, group = topic(partitions=2), await new_group(kafka)
     await produce(kafka, name, range(1000), partitions=2)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from typing import Final
 
@@ -138,7 +138,14 @@ class LeaderLink:
 
     def fetches_any(self, partitions: Collection[TopicPartition]) -> bool:
         """True if it fetches from any of these partitions."""
-        return any(self._results.name_of(key) in partitions for key in self.session.wanted)
+        return self._any_of(partitions, self.session.wanted)
+
+    def lacks_any(self, partitions: Collection[TopicPartition]) -> bool:
+        """True if it fetches from any of these partitions, and its session does not have it yet."""
+        return self._any_of(partitions, self.session.wanted - self.session.partitions)
+
+    def _any_of(self, partitions: Collection[TopicPartition], keys: Iterable[PartitionId]) -> bool:
+        return bool(partitions) and any(self._results.name_of(key) in partitions for key in keys)
 
     @property
     def _idle(self) -> bool:

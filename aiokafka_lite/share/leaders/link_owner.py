@@ -64,6 +64,9 @@ class Claimant(Protocol):
     def fetches_any(self, partitions: Collection[TopicPartition]) -> bool:
         """True if it fetches from any of these partitions."""
 
+    def lacks_any(self, partitions: Collection[TopicPartition]) -> bool:
+        """True if it fetches from any of these partitions, and its session does not have it yet."""
+
 
 class LinkOwner(Protocol):
     """The consumer that a link works for."""

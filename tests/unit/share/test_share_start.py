@@ -49,6 +49,59 @@ async def test_what_is_sent_after_start_is_delivered(cluster, make, mode) -> Non
         assert await accept(consumer, 3) == [b"1", b"2", b"3"]
 
 
+async def opened(
+    cluster: FakeCluster, consumer: AIOKafkaShareConsumer, topic: str, count: int
+) -> None:
+    """Wait until the leaders of a topic's partitions know where the group begins."""
+    core = consumer._core
+    wanted = {TopicPartition(topic, number) for number in range(count)}
+    async with asyncio.timeout(PATIENCE):
+        while core._looked != wanted or core._looking:
+            cluster.advance(0.1)  # the coordinator assigns after an interval
+            core.group.driver.rejoin("the test is in a hurry")  # a heartbeat, nothing more
+            await asyncio.sleep(0.02)
+    assert not core.opening.missing
+
+
+async def test_what_is_sent_after_a_later_subscribe_is_delivered(cluster, make) -> None:
+    cluster.create_topic("more", 2)
+    async with make(group_id="late") as consumer:
+        for topic in "jobs", "more":
+            cluster.produce(topic, b"before", partition=0)
+            consumer.subscribe([topic])
+            await opened(cluster, consumer, topic, 2)
+            for partition in range(2):
+                cluster.produce(topic, b"after", partition=partition)
+            assert await accept(consumer, 2) == [b"after", b"after"]
+
+
+async def test_what_is_sent_to_a_partition_that_was_added_is_delivered(cluster, make) -> None:
+    async with make("jobs", group_id="late", metadata_max_age_ms=100) as consumer:
+        send(cluster, b"1")
+        held = await consumer.getone()
+        cluster.add_partitions("jobs", 4)
+        await opened(cluster, consumer, "jobs", 4)
+        cluster.produce("jobs", b"2", partition=3)
+        assert await accept(consumer, 1) == [b"2"]
+        await held.accept()
+
+
+async def test_nothing_is_acquired_early_after_a_later_subscribe_elsewhere(cluster, make) -> None:
+    send(cluster, b"1", b"2")
+    async with make() as consumer:
+        consumer.subscribe(["jobs"])
+        await opened(cluster, consumer, "jobs", 2)
+        assert len(consumer._core.buffer) == 0
+        assert await accept(consumer, 2) == [b"1", b"2"]
+
+
+async def test_stop_ends_a_look_at_a_later_subscription(cluster, make) -> None:
+    fault = cluster.control(FETCH, times=None, drop=True)
+    async with asyncio.timeout(PATIENCE), make(group_id="late") as consumer:
+        consumer.subscribe(["jobs"])
+        await until(lambda: fault.hits)
+
+
 async def test_a_leader_that_does_not_know_the_beginning_yet_is_asked_again(cluster, make) -> None:
     epochs: list[int] = []
 
