@@ -33,6 +33,7 @@ from aiokafka_lite.cluster.cluster import PATIENCE, Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.metadata import NO_CONTROLLER, Node
 from aiokafka_lite.errors import (
+    AuthenticationFailedError,
     GroupCoordinatorNotAvailableError,
     KafkaConnectionError,
     KafkaError,
@@ -163,8 +164,10 @@ class CoordinatorOf:
         return cluster.broker(node_id)
 
     def is_stale(self, cluster: Cluster, error: KafkaError) -> bool:
+        # A broker that rejects this client may no longer be the coordinator.
         moved = (
-            GroupCoordinatorNotAvailableError
+            AuthenticationFailedError
+            | GroupCoordinatorNotAvailableError
             | NotCoordinatorForGroupError
             | KafkaConnectionError
             | NodeNotReadyError
@@ -348,12 +351,13 @@ class Attempts:
             IllegalStateError: The cluster is closed.
         """
         self._cluster.check_open()
+        stale = self._route.is_stale(self._cluster, error)
         if not error.retriable:
             raise error
         self.last_error = error
         self._failures += 1
         self._pause_due = True
-        if self._route.is_stale(self._cluster, error):
+        if stale:
             self._newer_than = self._cluster.request_update()
 
     async def find(self) -> Broker:

@@ -18,7 +18,8 @@ anything else          failed                    beat again                -
 
 "Lost" applies to the generation in the request; a response to a past generation is ignored. A
 rejoin waits for a growing pause, except the first one after a loss or a rebalance. A lost
-connection counts as a retriable error, and the coordinator is looked up.
+connection counts as a retriable error, and the coordinator is looked up; likewise after a failed
+authentication.
 
 Source: AbstractCoordinator and ConsumerCoordinator of Kafka's Java client, 4.x.
 """
@@ -30,6 +31,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from aiokafka_lite.errors import (
+    AuthenticationFailedError,
     FencedInstanceIdError,
     GroupCoordinatorNotAvailableError,
     IllegalGenerationError,
@@ -117,8 +119,8 @@ class ClassicAnswers(ClassicMember):
                 self._fail(error)
             return
         sent = self._place.on_outcome(kind)
-        if error.retriable:
-            self._coordinator.on_lost(now)
+        if error.retriable or isinstance(error, AuthenticationFailedError):
+            self._coordinator.on_lost(now)  # the group may have moved to another broker
         if kind == HEARTBEAT:
             self._on_heartbeat_error(error, sent, now)
         elif kind == LEAVE:

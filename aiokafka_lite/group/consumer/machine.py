@@ -42,6 +42,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from aiokafka_lite.errors import (
+    AuthenticationFailedError,
     FencedInstanceIdError,
     GroupCoordinatorNotAvailableError,
     IllegalStateError,
@@ -347,8 +348,9 @@ class ConsumerMembership(ConsumerMember):
 
     def _on_refused(self, error: KafkaError, sent: Sent, now: float, *, answered: bool) -> None:
         what = reaction(error, answered=answered, joining=sent.joins)
-        if what in (Reaction.MOVED, Reaction.LOST):
-            self._pace.coordinator = False
+        rejected = not answered and isinstance(error, AuthenticationFailedError)
+        if rejected or what in (Reaction.MOVED, Reaction.LOST):
+            self._pace.coordinator = False  # the group may have moved to another broker
         again = what in (Reaction.RETRY, Reaction.MOVED, Reaction.LOST, Reaction.REPORT)
         if again:
             self._pace.on_failed(now, at_once=what is Reaction.MOVED)
