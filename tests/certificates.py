@@ -21,15 +21,17 @@ class Authority:
     """A certificate authority whose files lie in a folder of its own.
 
     Args:
-        folder: Created for it.
-        name: Its common name.
+        folder: Created for it. If it has the files of an authority, that one is used.
+        name: The common name of a new one.
     """
 
     def __init__(self, folder: Path, name: str = "test-ca") -> None:
-        folder.mkdir(parents=True)
         self.folder = folder
         self.cert = folder / "ca.pem"
         self._issued = 0
+        if (folder / "ca.key").exists():
+            return
+        folder.mkdir(parents=True)
         self._openssl(
             "req", "-x509", *KEY, "-nodes", "-days", "30", "-subj", f"/CN={name}",
             "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout", "ca.key",
