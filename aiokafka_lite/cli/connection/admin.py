@@ -21,6 +21,7 @@ _TAKEN: Final = (
     "retry_backoff_max_ms",
     "retry_backoff_ms",
     "sasl_kerberos_cache",
+    "sasl_kerberos_domain_name",
     "sasl_kerberos_keytab",
     "sasl_kerberos_principal",
     "sasl_kerberos_service_name",

@@ -57,7 +57,15 @@ _LIBRDKAFKA_TLS: Final = {
     "ssl.key.pem": "ssl.keyfile",
 }
 """librdkafka's names of the TLS options, and the clients' names of them."""
+_KERBEROS: Final = {
+    "sasl.kerberos.cache": "sasl_kerberos_cache",
+    "sasl.kerberos.domain.name": "sasl_kerberos_domain_name",
+    "sasl.kerberos.keytab": "sasl_kerberos_keytab",
+    "sasl.kerberos.principal": "sasl_kerberos_principal",
+}
+"""What librdkafka and the clients themselves have in place of a JAAS line."""
 _OWN: Final = {
+    *_KERBEROS,
     *_LIBRDKAFKA_TLS,
     "enable.ssl.certificate.verification",
     *(f"compression.{codec}.level" for codec in LEVELS),
@@ -214,6 +222,23 @@ def _security(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _sasl(options: Mapping[str, str]) -> dict[str, Any]:
+    given = [name for name in _KERBEROS if name in options]
+    if options.get("sasl.mechanism", "GSSAPI").upper() == "GSSAPI":
+        if "sasl.kerberos.kinit.cmd" in options:
+            raise UsageError(
+                "sasl.kerberos.kinit.cmd has no equivalent, because no kinit is run: set"
+                " sasl.kerberos.keytab, or run kinit yourself"
+            )
+        if given:
+            if "sasl.jaas.config" in options:
+                raise UsageError(f"{given[0]} and sasl.jaas.config cannot be combined")
+            service = options.get("sasl.kerberos.service.name", "kafka")  # librdkafka's default
+            arguments = {_KERBEROS[name]: options[name] for name in given}
+            return {
+                "sasl_mechanism": "GSSAPI",
+                "sasl_kerberos_service_name": service,
+                **arguments,
+            }
     if "sasl.username" not in options or "sasl.jaas.config" in options:
         from aiokafka_lite.spark.kafka_options.jaas import sasl_arguments
 

@@ -32,6 +32,7 @@ _OF_CONNECTIONS: Final = (
     "reconnect_backoff_max_ms",
     "reconnect_backoff_ms",
     "sasl_kerberos_cache",
+    "sasl_kerberos_domain_name",
     "sasl_kerberos_keytab",
     "sasl_kerberos_principal",
     "sasl_kerberos_service_name",
@@ -172,6 +173,7 @@ async def open_lookup(arguments: Mapping[str, Any], timeout: float) -> AsyncIter
         "sasl_plain_username": None,
         "sasl_plain_password": None,
         "sasl_oauth_token_provider": None,
+        "sasl_kerberos_domain_name": None,
         "sasl_kerberos_service_name": None,
         "ssl_context": None,
     }
@@ -180,7 +182,6 @@ async def open_lookup(arguments: Mapping[str, Any], timeout: float) -> AsyncIter
         connection_options(
             client_id=arguments["client_id"],
             request_timeout=arguments["request_timeout_ms"] / 1000,
-            sasl_kerberos_domain_name=None,
             **(defaults | given),
         ),
         metadata_max_age=arguments.get("metadata_max_age_ms", METADATA_MS) / 1000,

@@ -17,6 +17,8 @@ __all__ = ["read_option_file"]
 _LIBRDKAFKA: Final = frozenset(
     {
         "metadata.broker.list",
+        "sasl.kerberos.keytab",
+        "sasl.kerberos.principal",
         "sasl.mechanisms",
         "sasl.password",
         "sasl.username",

@@ -43,6 +43,8 @@ _SYNONYMS: Final = {
     "sasl.mechanisms": "sasl.mechanism",
     "socket.timeout.ms": "request.timeout.ms",
 }
+# Without a security.protocol, one of these selects SASL.
+_MEAN_SASL: Final = ("sasl.jaas.config", "sasl.kerberos.keytab", "sasl.kerberos.principal")
 # Without a security.protocol, one of these selects TLS.
 _MEAN_TLS: Final = (
     "ssl.ca.location",
@@ -98,6 +100,8 @@ class Settings:
 def canonical(name: str) -> str:
     """Return Java's name of an option; "" if it has no effect here."""
     name = name.strip().lower()
+    if name.startswith("sasl_kerberos_"):
+        return name.replace("_", ".")
     return _SYNONYMS.get(name, own_spelling(name))
 
 
@@ -193,7 +197,7 @@ def _add_flags(settings: Settings, args: argparse.Namespace) -> None:
     tls = protocol.endswith("SSL") or args.tls or args.ca is not None
     if "security.protocol" not in options:
         tls = tls or any(name in options for name in _MEAN_TLS)
-        sasl = sasl or "sasl.jaas.config" in options
+        sasl = sasl or any(name in options for name in _MEAN_SASL)
     wanted = f"{'SASL_' if sasl else ''}{'SSL' if tls else ''}" or "PLAINTEXT"
     options["security.protocol"] = "SASL_PLAINTEXT" if wanted == "SASL_" else wanted
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite.cli.connection.admin import admin_arguments
 from aiokafka_lite.cli.connection.client_arguments import consumer_arguments, producer_arguments
 from aiokafka_lite.cli.connection.flags import add_connection_flags
 from aiokafka_lite.cli.connection.profiles import Profiles, is_secret, load_profiles, save_profiles
@@ -135,6 +136,56 @@ def test_java_file_is_read_with_its_escapes(tmp_path: Path) -> None:
     arguments = consumer_arguments(settings("-F", str(file), tmp=tmp_path))
     assert arguments["sasl_plain_username"] == "alice"
     assert arguments["sasl_plain_password"] == 's=c;r"t'
+
+
+KERBEROS = "security.protocol=sasl_plaintext\nsasl.mechanisms=GSSAPI\n"
+
+
+def test_kcat_file_with_kerberos(tmp_path: Path) -> None:
+    file = tmp_path / "kcat.conf"
+    file.write_text(
+        f"{KERBEROS}sasl.kerberos.service.name=broker\n"
+        "sasl.kerberos.principal=alice@EXAMPLE.COM\nsasl.kerberos.keytab=/etc/alice.keytab\n"
+        "sasl.kerberos.min.time.before.relogin=60000\n"
+    )
+    arguments = consumer_arguments(settings("-F", str(file), tmp=tmp_path))
+    given = {name: value for name, value in arguments.items() if name.startswith("sasl_")}
+    assert given == {
+        "sasl_mechanism": "GSSAPI",
+        "sasl_kerberos_service_name": "broker",
+        "sasl_kerberos_principal": "alice@EXAMPLE.COM",
+        "sasl_kerberos_keytab": "/etc/alice.keytab",
+    }
+
+
+def test_kerberos_options_alone_select_sasl(tmp_path: Path) -> None:
+    pairs = ["sasl.kerberos.keytab=/k", "sasl_kerberos_domain_name=broker.example"]
+    found = settings(*(f"-X{pair}" for pair in pairs), tmp=tmp_path)
+    arguments = producer_arguments(found)
+    assert arguments["security_protocol"] == "SASL_PLAINTEXT"
+    assert arguments["sasl_mechanism"] == "GSSAPI"
+    assert arguments["sasl_kerberos_service_name"] == "kafka"
+    assert arguments["sasl_kerberos_domain_name"] == "broker.example"
+    assert admin_arguments(arguments)["sasl_kerberos_domain_name"] == "broker.example"
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("sasl.kerberos.kinit.cmd=/bin/true", "no kinit is run: set sasl.kerberos.keytab"),
+        (
+            "sasl.jaas.config=x.Krb5LoginModule required;",
+            "sasl.kerberos.principal and sasl.jaas.config cannot be combined",
+        ),
+    ],
+)
+def test_kerberos_options_without_an_equivalent_are_refused(
+    line: str, error: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "kcat.conf"
+    file.write_text(f"{KERBEROS}sasl.kerberos.principal=alice\n{line}\n")
+    with pytest.raises(UsageError, match=error):
+        consumer_arguments(settings("-F", str(file), tmp=tmp_path))
 
 
 def test_kcat_file_is_read_without_escapes(tmp_path: Path) -> None:
