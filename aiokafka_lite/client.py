@@ -116,7 +116,7 @@ class AIOKafkaClient:
         bootstrap_timeout_ms: How long `bootstrap` and `async with` try to reach a first broker.
             By default they try each address once and raise a failure at once. Not in aiokafka.
         security_protocol, ssl_*, sasl_*: As in `AIOKafkaProducer`.
-        proxy_url, client_dns_lookup, metadata_recovery_strategy,
+        proxy_url, proxy_ssl_context, client_dns_lookup, metadata_recovery_strategy,
             metadata_recovery_rebootstrap_trigger_ms, metadata_cluster_check_enable: As in
             `AIOKafkaProducer`.
         loop: Deprecated by aiokafka: the event loop, if the client is created outside of one.
@@ -164,6 +164,7 @@ class AIOKafkaClient:
         ssl_ciphers: str | None = None,
         ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
         proxy_url: str | None = None,
+        proxy_ssl_context: ssl.SSLContext | None = None,
         client_dns_lookup: str = "use_all_dns_ips",
         metadata_recovery_strategy: str = "rebootstrap",
         metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
@@ -194,6 +195,7 @@ class AIOKafkaClient:
                 ssl_ciphers=ssl_ciphers,
                 ssl_enabled_protocols=ssl_enabled_protocols,
                 proxy_url=proxy_url,
+                proxy_ssl_context=proxy_ssl_context,
                 client_dns_lookup=client_dns_lookup,
                 metadata_recovery_strategy=metadata_recovery_strategy,
                 metadata_recovery_rebootstrap_trigger_ms=metadata_recovery_rebootstrap_trigger_ms,

@@ -161,7 +161,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
             sasl_kerberos_domain_name, sasl_kerberos_principal, sasl_kerberos_keytab,
             sasl_kerberos_cache, sasl_scram_tokenauth, sasl_aws_credentials, sasl_aws_region,
             sasl_oauth_token_provider: As in `AIOKafkaProducer`.
-        proxy_url, client_dns_lookup, metadata_recovery_strategy,
+        proxy_url, proxy_ssl_context, client_dns_lookup, metadata_recovery_strategy,
             metadata_recovery_rebootstrap_trigger_ms, metadata_cluster_check_enable: As in
             `AIOKafkaProducer`.
         loop: Deprecated by aiokafka: the event loop, if the client is created outside of it.
@@ -216,6 +216,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         ssl_ciphers: str | None = None,
         ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
         proxy_url: str | None = None,
+        proxy_ssl_context: ssl.SSLContext | None = None,
         client_dns_lookup: str = "use_all_dns_ips",
         metadata_recovery_strategy: str = "rebootstrap",
         metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
@@ -271,6 +272,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
                 ssl_ciphers=ssl_ciphers,
                 ssl_enabled_protocols=ssl_enabled_protocols,
                 proxy_url=proxy_url,
+                proxy_ssl_context=proxy_ssl_context,
                 client_dns_lookup=client_dns_lookup,
                 metadata_recovery_strategy=metadata_recovery_strategy,
                 metadata_recovery_rebootstrap_trigger_ms=metadata_recovery_rebootstrap_trigger_ms,

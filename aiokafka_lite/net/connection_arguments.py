@@ -47,6 +47,7 @@ def connection_options(
     ssl_ciphers: str | None = None,
     ssl_enabled_protocols: str | Iterable[str] = tuple(VERSIONS),
     proxy_url: str | None = None,
+    proxy_ssl_context: ssl.SSLContext | None = None,
     client_dns_lookup: str = "use_all_dns_ips",
     metadata_recovery_strategy: str = "rebootstrap",
     metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
@@ -116,13 +117,16 @@ def connection_options(
         raise KafkaConfigurationError(
             f"`client_dns_lookup` should be {' or '.join(DNS_LOOKUPS)}, not {client_dns_lookup!r}"
         )
+    proxy = None if proxy_url is None else parse_proxy(proxy_url, proxy_ssl_context)
+    if proxy is None and proxy_ssl_context is not None:
+        raise KafkaConfigurationError("`proxy_ssl_context` requires `proxy_url`")
     trigger = milliseconds(
         "metadata_recovery_rebootstrap_trigger_ms",
         metadata_recovery_rebootstrap_trigger_ms,
     )
     recovers = metadata_recovery_strategy == "rebootstrap"
     return ConnectionOptions(
-        proxy=None if proxy_url is None else parse_proxy(proxy_url),
+        proxy=proxy,
         canonical_bootstrap=client_dns_lookup == DNS_LOOKUPS[1],
         rebootstrap_after=trigger if recovers else None,
         check_identity=recovers and metadata_cluster_check_enable,

@@ -212,7 +212,7 @@ async def _use_encrypted(
     except ssl.SSLCertVerificationError as error:
         raise AuthenticationFailedError(
             f"the certificate of the proxy {options.proxy} is not trusted: "
-            f"{error.verify_message}; the system's authorities must trust it"
+            f"{error.verify_message}; pass a context that trusts it as `proxy_ssl_context`"
         ) from error
     try:
         if context is None:

@@ -163,6 +163,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         security_protocol: "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
         proxy_url: A proxy through which all brokers are reached and that resolves their names:
             "socks5://", "http://" or "https://", with "USER:PASSWORD@" before its host if needed.
+        proxy_ssl_context: The TLS context for an "https://" proxy; by default one that trusts the
+            system's authorities.
         client_dns_lookup: "use_all_dns_ips": try all addresses of a name, a quarter of a second
             after each other, and use the first that accepts.
             "resolve_canonical_bootstrap_servers_only": also replace each bootstrap address by its
@@ -296,6 +298,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         ssl_ciphers: str | None = None,
         ssl_enabled_protocols: str | Iterable[str] = ("TLSv1.2", "TLSv1.3"),
         proxy_url: str | None = None,
+        proxy_ssl_context: ssl.SSLContext | None = None,
         client_dns_lookup: str = "use_all_dns_ips",
         metadata_recovery_strategy: str = "rebootstrap",
         metadata_recovery_rebootstrap_trigger_ms: float = 300_000,
@@ -366,6 +369,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
                 ssl_ciphers=ssl_ciphers,
                 ssl_enabled_protocols=ssl_enabled_protocols,
                 proxy_url=proxy_url,
+                proxy_ssl_context=proxy_ssl_context,
                 client_dns_lookup=client_dns_lookup,
                 metadata_recovery_strategy=metadata_recovery_strategy,
                 metadata_recovery_rebootstrap_trigger_ms=metadata_recovery_rebootstrap_trigger_ms,

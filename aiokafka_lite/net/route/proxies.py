@@ -6,6 +6,7 @@ Source: RFC 1928 and RFC 1929 (SOCKS5), RFC 9110 section 9.3.6 (CONNECT), RFC 76
 """
 
 import base64
+import ssl
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -46,6 +47,7 @@ class Proxy:
     Attributes:
         scheme: "socks5", "http" or "https"; with "https" the way to the proxy is encrypted, too.
         username, password: None without credentials.
+        ssl_context: For "https"; None: one that trusts the system's authorities.
     """
 
     scheme: str
@@ -53,6 +55,7 @@ class Proxy:
     port: int
     username: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
+    ssl_context: ssl.SSLContext | None = field(default=None, repr=False)
 
     @property
     def tls(self) -> bool:
@@ -70,16 +73,22 @@ class Proxy:
         return f"{self.scheme}://{host}:{self.port}"
 
 
-def parse_proxy(url: object) -> Proxy:
+def parse_proxy(url: object, ssl_context: object = None) -> Proxy:
     """Return the proxy of a `proxy_url` such as "socks5://user:password@proxy.example:1080".
 
+    Args:
+        url: The `proxy_url`.
+        ssl_context: The `proxy_ssl_context`.
+
     Raises:
-        TypeError: It is not a str.
-        KafkaConfigurationError: It is not a valid URL. Its text is not shown, because it may hold
-            a password.
+        TypeError: The URL is not a str, or the context not an SSLContext.
+        KafkaConfigurationError: The URL is not valid, and its text is not shown, because it may
+            hold a password; or the proxy does not use the context.
     """
     if not isinstance(url, str):
         raise TypeError(f"`proxy_url` should be a str, not {type(url).__name__}")
+    if ssl_context is not None and not isinstance(ssl_context, ssl.SSLContext):
+        raise TypeError(f"`proxy_ssl_context` should be an ssl.SSLContext, not {ssl_context!r}")
     from urllib.parse import unquote, urlsplit  # slow to import, and few clients have a proxy
 
     try:
@@ -94,13 +103,18 @@ def parse_proxy(url: object) -> Proxy:
     username = None if parts.username is None else unquote(parts.username)
     password = None if username is None else unquote(parts.password or "")
     scheme = "socks5" if parts.scheme == "socks5h" else parts.scheme
+    if ssl_context is not None and scheme != "https":
+        raise KafkaConfigurationError(
+            f"`proxy_ssl_context` requires an https:// proxy: the connection to an {scheme}:// "
+            "proxy is not encrypted"
+        )
     if scheme == "socks5" and username is not None and password is not None:
         for text in (username, password):
             if not 0 < len(text.encode(errors="replace")) < 256:
                 raise _invalid("SOCKS5 takes a user and a password of 1 to 255 bytes")
     if username is not None and ":" in username:
         raise _invalid("the user name contains a colon")
-    return Proxy(scheme, host, port or PORTS[parts.scheme], username, password)
+    return Proxy(scheme, host, port or PORTS[parts.scheme], username, password, ssl_context)
 
 
 def _invalid(why: str) -> KafkaConfigurationError:

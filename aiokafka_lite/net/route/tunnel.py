@@ -50,7 +50,7 @@ async def open_encrypted_tunnel(
 ) -> asyncio.Transport:
     """Likewise over TLS; return the transport that carries the broker's bytes.
 
-    The proxy's certificate must be trusted by the system's authorities.
+    The proxy's certificate must be trusted by its context, or by the system's authorities.
 
     Raises, Cancellation: As in `open_tunnel`; the socket belongs to the transport.
     """
@@ -59,7 +59,7 @@ async def open_encrypted_tunnel(
     transport, _ = await loop.create_connection(
         lambda: asyncio.StreamReaderProtocol(reader, loop=loop),
         sock=connected,
-        ssl=ssl.create_default_context(),
+        ssl=proxy.ssl_context or ssl.create_default_context(),
         server_hostname=proxy.host,
         ssl_handshake_timeout=timeout,
     )

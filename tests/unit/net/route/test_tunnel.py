@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError, KafkaError
+from aiokafka_lite.errors import (
+    AuthenticationFailedError,
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    KafkaError,
+)
 from aiokafka_lite.net.dial import lookup_threads
 from aiokafka_lite.net.route import tunnel
 from aiokafka_lite.testing import FakeCluster
@@ -149,4 +154,45 @@ async def test_untrusted_proxy_is_an_error(
         error = await start(proxy)
     assert isinstance(error, AuthenticationFailedError)
     assert "the certificate of the proxy https://localhost:" in str(error)
-    assert "the system's authorities must trust it" in str(error)
+    assert "pass a context that trusts it as `proxy_ssl_context`" in str(error)
+
+
+async def test_context_of_an_https_proxy(
+    serving: ssl.SSLContext, tls_files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.load_verify_locations(tls_files[0])
+    monkeypatch.setattr(
+        ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    )
+    async with (
+        FakeCluster(topics={"t": 1}) as cluster,
+        ProxyServer("https", context=serving) as proxy,
+        AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            proxy_url=proxy.url(),
+            proxy_ssl_context=trusting,
+        ) as producer,
+    ):
+        await producer.send_and_wait("t", b"v")
+        assert proxy.asked
+
+
+@pytest.mark.parametrize(
+    ("url", "context", "error", "text"),
+    [
+        (None, ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), KafkaConfigurationError, "`proxy_url`"),
+        (
+            "http://p",
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            KafkaConfigurationError,
+            "requires an https:// proxy",
+        ),
+        ("https://p", "ca.pem", TypeError, "should be an ssl.SSLContext, not 'ca.pem'"),
+    ],
+)
+async def test_unusable_context_of_a_proxy_is_refused(
+    url: str | None, context: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        AIOKafkaProducer(proxy_url=url, proxy_ssl_context=context)
