@@ -28,7 +28,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline check test test-fast test-pure test-asan test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-exactly-once spark-judge lint format bench docs \
+.PHONY: help venv demo pipeline check test test-fast test-pure test-asan test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once spark-judge lint format bench docs \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -185,6 +185,9 @@ chaos-share: $(DONE)/interop ## Run a share group of 8 members in 4 processes ag
 
 chaos-addresses: $(DONE)/interop ## Change all addresses and certificates of three brokers under traffic; ROUNDS=20
 	CHAOS_ROUNDS=$(or $(ROUNDS),20) $(BIN)/pytest tests/faults/test_chaos_addresses.py -s $(FLAGS)
+
+chaos-tokens: $(DONE)/interop ## Stop the server of tokens that live 4 s under traffic; OUTAGE=60
+	TOKEN_OUTAGE=$(or $(OUTAGE),60) $(BIN)/pytest tests/faults/test_token_outages.py -s $(FLAGS)
 
 chaos-exactly-once: $(DONE)/interop ## Test exactly-once in many short runs with random outages, releases, protocols and APIs; RUNS=60 SEED=1 PARALLEL_RUNS=2
 	$(BIN)/python -m tests.faults.exactly_once_runs --runs $(or $(RUNS),60) --seed $(or $(SEED),1) \

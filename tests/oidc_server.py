@@ -45,11 +45,13 @@ class OidcServer:
         answer: Makes the answer to each request; may be replaced at any time.
         context: The server's TLS configuration; None: plain HTTP.
         received: The requests so far.
+        port: 0 before the first start: any. A server that is entered again keeps its port.
     """
 
     answer: Callable[[Received], Answer]
     context: ssl.SSLContext | None = None
     received: list[Received] = field(default_factory=list)
+    port: int = 0
 
     def __enter__(self) -> Self:
         server = self
@@ -82,7 +84,8 @@ class OidcServer:
             def handle_error(self, *_: Any) -> None:
                 """A client that rejects the certificate breaks off the handshake."""
 
-        self._http = Server(("127.0.0.1", 0), Handler)
+        self._http = Server(("127.0.0.1", self.port), Handler)
+        self.port = self._http.server_address[1]
         if self.context is not None:
             self._http.socket = self.context.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
@@ -97,4 +100,4 @@ class OidcServer:
     @property
     def url(self) -> str:
         scheme = "http" if self.context is None else "https"
-        return f"{scheme}://localhost:{self._http.server_address[1]}/token"
+        return f"{scheme}://localhost:{self.port}/token"
