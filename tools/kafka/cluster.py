@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import shutil
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.kafka import config, jars, java, jvm, process, wire
+from tools.kafka import config, jars, java, jvm, process, storage, wire
 from tools.kafka.broker import (
     START_TIMEOUT,
     Broker,
@@ -23,13 +21,11 @@ from tools.kafka.broker import (
     free_ports,
 )
 from tools.kafka.config import Node
-from tools.kafka.process import Child
 from tools.kafka.releases import NEWEST, Release, release
 from tools.kafka.security import Security
 from tools.kafka.topics import await_topic, settings
 
 _TRIES = 3  # another process may take a port before the broker binds it
-_FORMAT_TIMEOUT = 120.0  # seconds
 _ZOOKEEPER_MEMORY = 20.0  # seconds; well above the session timeout of config.py
 
 
@@ -310,7 +306,8 @@ class KafkaCluster:
             settings = config.broker_settings(self._release, node, nodes, self._zookeeper_port)
             config.write_properties(node.properties, {**settings, **secured, **self._config})
         if self._release.kraft:
-            self._format(nodes)
+            arguments = self.security.format_arguments() if self.security else []
+            storage.format_nodes(self._release, nodes, self._config, arguments)
         else:
             self._zookeeper = ZooKeeper(self._release, folder / "zookeeper", self._zookeeper_port)
         archived = not self._jvm_options
@@ -319,23 +316,6 @@ class KafkaCluster:
         self._brokers = {
             node.node_id: Broker(self._release, node, options, self._plugins) for node in nodes
         }
-
-    def _format(self, nodes: list[Node]) -> None:
-        """Format the KRaft storage of every node, all at once."""
-        # StorageTool would parse an id that begins with '-' as an option.
-        cluster_id = "K" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:21]
-        options = [*jvm.options(self.version), "-Xmx128m"]
-        arguments = ["kafka.tools.StorageTool", "format", "-t", cluster_id]
-        arguments += self.security.format_arguments() if self.security else []
-        class_path = jars.class_path(self.version)
-        formatting: list[tuple[Node, Child]] = []
-        for node in nodes:
-            logging = config.logging_option(self._release, node.folder)
-            java = [jars.java(), *options, logging, "-cp", class_path, *arguments]
-            formatting.append((node, Child([*java, "-c", str(node.properties)], node.log)))
-        for node, child in formatting:
-            if child.wait(_FORMAT_TIMEOUT) != 0:
-                raise BrokerFailed(f"formatting node {node.node_id} failed:\n{child.tail()}")
 
     def _launch_all(self) -> None:
         if self._zookeeper is not None:
