@@ -4,8 +4,7 @@ A broker of a test lives for seconds. With one compiler tier and the archive it 
 until it answers rather than 3.9 s, a reader or writer in Java 0.8 s rather than 1.8 s, and the
 cores are few. A measurement wants the optimizing compiler: `quick=False`.
 
-`python -m tools.kafka.archive` makes the archive, for the newest release; without it all works,
-only later.
+`python -m tools.kafka.archive` makes the archives; without them all works, only later.
 """
 
 from __future__ import annotations
