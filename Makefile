@@ -28,7 +28,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline check test test-fast test-pure test-asan test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once spark-judge lint format bench docs \
+.PHONY: help venv demo pipeline check test test-fast test-pure test-asan test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once scale spark-judge lint format bench docs \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -137,6 +137,9 @@ test-long: $(DONE)/spark $(DONE)/archive ## Run the tests that make test leaves 
 
 explore: $(DONE)/interop ## Run the randomized tests with new seeds; MINUTES=5; SEED=7 repeats a round
 	$(BIN)/python -m tests.explore --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) -- $(FLAGS)
+
+scale: $(DONE)/interop ## Measure clients of a simulated cluster of 1,000 brokers and 100,000 partitions; FLAGS="--brokers 100 --partitions 10000"
+	$(BIN)/python -m benchmarks.scale $(FLAGS)
 
 spark-judge: $(DONE)/spark ## Run the long Spark tests: 20 million records, killed drivers, more comparisons with Spark's connector
 	$(BIN)/python -m tools.spark

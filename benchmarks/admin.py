@@ -42,7 +42,7 @@ from aiokafka_lite.structs import TopicPartition
 from tools.kafka import KafkaCluster, jars, jvm
 from tools.kafka.releases import NEWEST
 
-from .clients.service import Watch
+from .loop_watch import Watch
 
 OF_JAVA = 1.3
 BLOCKED = 0.010  # CPU seconds of the event loop's thread

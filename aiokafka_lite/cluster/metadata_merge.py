@@ -13,6 +13,8 @@ Guarantees:
   started briefly returns UNKNOWN_TOPIC_OR_PARTITION, which must not stop a producer that knows the
   leaders. A lasting error (authorization, invalid name) removes the partitions.
 - A requested topic that is missing from the response gets UNKNOWN_TOPIC_OR_PARTITION.
+- A topic that did not change keeps its `Topic` object, and an unchanged partition its `Partition`:
+  listeners find what changed by identity, in time that grows with the topics.
 - Every number in a response is checked before it sizes or indexes anything. A response with an
   impossible partition, leader, epoch or node is rejected as a whole, and the next broker is tried.
   Memory use grows with the size of a response, never with a number in it.
@@ -192,13 +194,15 @@ class Merging:
             error = for_code(reported.error_code)
             self._topics[name] = _with_error(name, self._old.topics.get(name), error)
         else:
-            self._topics[name] = Topic(
+            topic = Topic(
                 name=name,
                 topic_id=_topic_id(reported),
                 error=None,
                 is_internal=reported.is_internal,
                 partitions=self._partitions,
             )
+            old = self._old.topics.get(name)
+            self._topics[name] = old if old is not None and old == topic else topic
 
     def finish(
         self,

@@ -123,6 +123,7 @@ class ConsumerCore:
         self.started = False
         self.stopping = False  # or stopped
         self.closed = False
+        self._metadata_version = -1  # of the metadata that the parts followed last
         self.refusal: KafkaError | None = None  # in a forked child: the error of every call
         self._leader_requests = LeaderRequests(cluster, loop)
         self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
@@ -558,13 +559,17 @@ class ConsumerCore:
         if self.closed:
             return
         partitions = self.subscription.on_metadata(
-            metadata, self.positions.partitions(), self.loop.time()
+            metadata, self.positions.assigned, self.loop.time()
         )
         if partitions is not None:
             self.assignment.replace(partitions)
-        self.fetcher.on_metadata(metadata)
-        self.validation.on_metadata()
-        self.resolver.wake()  # a recreated topic may need a new lookup
+        states: Iterable[PartitionState] = self.fetcher.on_metadata(metadata)
+        if partitions is not None or metadata.version != self._metadata_version:
+            states = self.positions  # otherwise there are only new leaders (KIP-951), maybe often
+        self._metadata_version = metadata.version
+        self.validation.on_metadata(states)
+        if any(state.reset is not None for state in states):
+            self.resolver.wake()  # a recreated topic may need a new lookup
         self._request_lost_leaders()
         if self.group is not None:
             self.group.on_metadata(metadata)
@@ -576,7 +581,7 @@ class ConsumerCore:
             self.reader.fail(topics_refusal(self.cluster.metadata, self.subscription.topics))
 
     def _request_lost_leaders(self) -> None:
-        missing = any(state.source.node == NOWHERE for state in self.positions)
+        missing = any(state.source.node == NOWHERE for state in self.positions.unsettled)
         self._leader_requests.update(missing=missing)
 
     def _on_wait(self) -> None:

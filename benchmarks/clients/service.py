@@ -16,47 +16,13 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Partition
 
+from benchmarks.loop_watch import TICK, Watch
 from benchmarks.work import Meter, Work, values
 
 from .asyncio_reading import Clients
 
 BACKLOG = 60_000  # records of 1 KiB, in batches of about 1 MB before compression
-TICK = 0.001  # seconds
 BURST = 20  # requests begun in one tick, at most: a stall is not to be followed by a flood
-
-
-class Watch:
-    """Ticks, and remembers by how much ticks were kept waiting.
-
-    Attributes:
-        blocked: Most CPU seconds of the loop's thread between two ticks.
-        late: Most seconds by which a tick came late.
-    """
-
-    def __init__(self) -> None:
-        self.blocked = 0.0
-        self.late = 0.0
-        self._loop = asyncio.get_running_loop()
-        self._cpu = time.thread_time()
-        self._due = self._loop.time()
-        self._tick()
-
-    def _tick(self) -> None:
-        cpu, now = time.thread_time(), self._loop.time()
-        self.blocked = max(self.blocked, cpu - self._cpu)
-        self.late = max(self.late, now - self._due)
-        self._cpu = cpu
-        self._due = now + TICK
-        self._timer = self._loop.call_later(TICK, self._tick)
-
-    def reset(self) -> None:
-        """Begin again."""
-        self.blocked = self.late = 0.0
-        self._cpu = time.thread_time()
-
-    def stop(self) -> None:
-        """Tick no more."""
-        self._timer.cancel()
 
 
 async def ours(work: Work) -> dict[str, Any]:

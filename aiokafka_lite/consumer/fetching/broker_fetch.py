@@ -89,12 +89,14 @@ class BrokerFetch:
         node: The broker's node id.
 
     Attributes:
+        partitions: The partitions placed at this broker, fetched or not.
         line: Partitions to fetch, in the order to serve them.
         held: Partitions with undecoded records that are not paused.
         bytes: Bytes of this broker's response bodies that are still held.
     """
 
     def __init__(self, fetcher: FetchOwner, node: int) -> None:
+        self.partitions: set[PartitionState] = set()
         self.line: OrderedDict[PartitionState, None] = OrderedDict()
         self.held: set[PartitionState] = set()
         self.bytes = 0

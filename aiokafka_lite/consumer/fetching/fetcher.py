@@ -34,14 +34,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import compress
 from math import inf
+from operator import is_not
 from typing import Final
 from uuid import UUID
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.cluster.metadata import EMPTY, Metadata, Partition
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.buffering.waiters import Waiters
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
@@ -107,6 +109,7 @@ class Fetcher:
             resolve_positions=resolve_positions,
         )
         self._brokers: dict[int, BrokerFetch] = {}
+        self._followed = EMPTY  # the metadata by which all settled partitions are placed
         self._pauses_end = 0.0  # loop time, of the pause begun last
         self._closed = False
 
@@ -157,18 +160,58 @@ class Fetcher:
 
     # --- which broker each partition is fetched from
 
-    def on_metadata(self, metadata: Metadata) -> None:
-        """Follow the leaders. O(assigned partitions), but only when metadata changed."""
-        self.topic_ids = {}
-        for state in self.positions:
+    def on_metadata(self, metadata: Metadata) -> list[PartitionState]:
+        """Follow the leaders. O(assigned topics + changed partitions).
+
+        Returns:
+            The partitions that were placed anew.
+        """
+        changed = self._changed(metadata)
+        self.topic_ids = {
+            name: topic.topic_id
+            for name in self.positions.by_topic
+            if (topic := metadata.topics.get(name)) is not None and topic.topic_id is not None
+        }
+        for state in changed:
             self.place(state, metadata)
-        used = {state.source.node for state in self.positions}
+        self._followed = metadata
         for node, broker in list(self._brokers.items()):
-            if node not in used:
+            if not broker.partitions:
                 del self._brokers[node]
                 broker.close()
                 deadline = self.loop.time() + LEAVE_WITHIN
                 self.tasks.spawn(self._end_session(broker, deadline), f"leave broker {node}")
+        return changed
+
+    def _changed(self, metadata: Metadata) -> list[PartitionState]:
+        """Return the partitions that `place` may place or update differently than before."""
+        before = self._followed
+        now = self.loop.time()
+        changed = {
+            state: None
+            for state in self.positions.unsettled
+            # The lease of a follower ends at the first metadata after it.
+            if state.source.node == NOWHERE
+            or state.source.replica != state.source.node
+            or now >= state.source.replica_until
+            or state.rival_id is not None
+            or state.topic_id is None
+        }
+        for name, states in self.positions.by_topic.items():
+            topic, old = metadata.topics.get(name), before.topics.get(name)
+            if topic is old:
+                continue
+            if topic is None or old is None or topic.topic_id != old.topic_id:
+                changed.update(dict.fromkeys(states.values()))
+                continue
+            for partition in _differing(topic.partitions, old.partitions):
+                if partition in states:
+                    changed[states[partition]] = None
+        for node in before.brokers.keys() - metadata.brokers.keys():
+            broker = self._brokers.get(node)
+            if broker is not None:
+                changed.update(dict.fromkeys(broker.partitions))
+        return list(changed)
 
     def place(self, state: PartitionState, metadata: Metadata) -> None:
         """Fetch a partition from its leader, or from the leader's preferred follower."""
@@ -196,13 +239,25 @@ class Fetcher:
             state.source.retry_at = 0.0  # another broker: no reason to wait
         if node != NOWHERE and node not in self._brokers and not self._closed:
             self._brokers[node] = BrokerFetch(self, node)
+        if (broker := self._brokers.get(node)) is not None:
+            broker.partitions.add(state)
+        uncertain = state.rival_id is not None or (
+            topic is not None and state.topic_id != topic.topic_id
+        )
+        if node == NOWHERE or state.source.replica != NOWHERE or uncertain:
+            self.positions.unsettled[state] = None
+        else:
+            self.positions.unsettled.pop(state, None)
         self.update(state)
 
     def remove(self, state: PartitionState) -> None:
         """Stop fetching a partition from its current broker."""
         broker = self._brokers.get(state.source.node)
         state.source.node = NOWHERE
+        if state.tp in self.positions:
+            self.positions.unsettled[state] = None
         if broker is not None:
+            broker.partitions.discard(state)
             broker.drop(state)
 
     def leave_replica(self, state: PartitionState) -> None:
@@ -302,3 +357,10 @@ class Fetcher:
         if state.source.retry_at == until:
             state.source.retry_at = 0.0
         self.update(state)
+
+
+def _differing(reported: Mapping[int, Partition], known: Mapping[int, Partition]) -> Iterable[int]:
+    """Return the partitions of a topic that are not the same objects in two snapshots."""
+    if list(reported) == list(known):  # then without a step of Python for each partition
+        return compress(reported, map(is_not, reported.values(), known.values()))
+    return [each for each in reported.keys() | known if reported.get(each) is not known.get(each)]

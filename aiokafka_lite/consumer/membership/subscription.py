@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from aiokafka_lite._arguments import as_partitions, topic_names
 from aiokafka_lite.abc import ConsumerRebalanceListener
-from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.cluster.metadata import Metadata, Topic
 from aiokafka_lite.consumer.membership.missing_partitions import Presence
 from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
 from aiokafka_lite.structs import TopicPartition
@@ -69,6 +69,9 @@ class Subscription:
         self.broker_pattern: str | None = None
         self.listener: ConsumerRebalanceListener | None = None
         self._presence = Presence()
+        self._seen: dict[str, Topic] = {}
+        """The subscribed topics as of the last `on_metadata`; empty if any was uncertain."""
+        self._returned = 0  # partitions of these
 
     @property
     def manual(self) -> bool:
@@ -188,7 +191,8 @@ class Subscription:
     def on_metadata(
         self, metadata: Metadata, assigned: Collection[TopicPartition] = (), now: float = 0.0
     ) -> list[TopicPartition] | None:
-        """Return the partitions to read now, or None if they do not follow the metadata.
+        """Return the partitions to read now, or None if they stay: if they do not follow the
+        metadata, or if no subscribed topic changed.
 
         Partitions that are temporarily missing from the metadata, or not authorized, are kept (see
         `missing_partitions`).
@@ -210,16 +214,43 @@ class Subscription:
                 # group handles the partitions: here the first one represents the topic.
                 mine = [TopicPartition(topic, 0) for topic in before]
                 self.topics |= {tp.topic for tp in self._presence.kept(metadata, mine, now)}
-        if not self.automatic:
+        if not self.automatic or self._is_unchanged(metadata, assigned):
             return None
         mine = [tp for tp in assigned if tp.topic in self.topics or self.matches(tp.topic)]
         wanted = self._presence.kept(metadata, mine, now)
         self.topics |= {tp.topic for tp in wanted}
+        certain = not wanted
+        seen: dict[str, Topic] = {}
         for name in self.topics:
             topic = metadata.topics.get(name)
             if topic is not None and topic.error is None:
+                seen[name] = topic
                 wanted.update(TopicPartition(name, p) for p in topic.partitions)
+        self._seen = seen if certain and len(seen) == len(self.topics) else {}
+        self._returned = len(wanted)
         return sorted(wanted)
+
+    def _is_unchanged(self, metadata: Metadata, assigned: Collection[TopicPartition]) -> bool:
+        """True if the assigned partitions are those of the topics, which are as last seen."""
+        if (
+            len(assigned) != self._returned
+            or not self.topics
+            or self._seen.keys() != self.topics
+            or not all(_is_same(metadata.topics.get(name), self._seen[name]) for name in self._seen)
+        ):
+            return False
+        self._seen = {name: metadata.topics[name] for name in self._seen}
+        return True
+
+
+def _is_same(topic: Topic | None, seen: Topic) -> bool:
+    """True if a topic has the id and the partitions as seen; its leaders may have changed."""
+    return topic is seen or (
+        topic is not None
+        and topic.error is None
+        and topic.topic_id == seen.topic_id
+        and topic.partitions.keys() == seen.partitions.keys()
+    )
 
 
 def _compiled(pattern: object) -> re.Pattern[str]:

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from copy import copy
 from typing import Final, NamedTuple
 
@@ -139,9 +139,9 @@ class Validation:
 
     # --- what invalidates a position
 
-    def on_metadata(self) -> None:
-        """The partitions have followed newer metadata. O(assigned partitions)."""
-        for state in self._positions:
+    def on_metadata(self, states: Iterable[PartitionState]) -> None:
+        """These partitions have followed newer metadata."""
+        for state in [state for state in states if state.unvalidated]:
             self.consider(state)
 
     def consider(self, state: PartitionState) -> None:

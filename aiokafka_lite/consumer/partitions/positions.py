@@ -18,7 +18,7 @@ record: each record of a chunk has its epoch, and the record set returns that of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, KeysView, Mapping
 from typing import TypeAlias
 from uuid import UUID
 
@@ -353,6 +353,10 @@ class Positions:
         self._reset = reset
         self._fetch_bytes = fetch_bytes
         self._states: dict[TopicPartition, PartitionState] = {}
+        self._by_topic: dict[str, dict[int, PartitionState]] = {}
+        self.unsettled: dict[PartitionState, None] = {}
+        """The partitions to place at any metadata, even if it reports nothing new of them: those
+        fetched from no broker or from a follower, and those with an uncertain topic id."""
 
     def __iter__(self) -> Iterator[PartitionState]:
         return iter(self._states.values())
@@ -390,6 +394,16 @@ class Positions:
         """Return a new set of the assigned partitions."""
         return set(self._states)
 
+    @property
+    def assigned(self) -> KeysView[TopicPartition]:
+        """The assigned partitions; changes with the assignment."""
+        return self._states.keys()
+
+    @property
+    def by_topic(self) -> Mapping[str, Mapping[int, PartitionState]]:
+        """The states by topic and partition number; no topic is empty."""
+        return self._by_topic
+
     def assign(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[list[PartitionState], list[PartitionState]]:
@@ -401,13 +415,20 @@ class Positions:
         wanted = dict.fromkeys(partitions)
         gone = [state for tp, state in self._states.items() if tp not in wanted]
         for state in gone:
+            topic, partition = state.tp
             del self._states[state.tp]
+            del self._by_topic[topic][partition]
+            if not self._by_topic[topic]:
+                del self._by_topic[topic]
+            self.unsettled.pop(state, None)
             state.on_lost()
         came = []
         for tp in wanted:
             if tp not in self._states:
                 state = PartitionState(tp, self._reset, self._fetch_bytes)
                 self._states[tp] = state
+                self._by_topic.setdefault(tp.topic, {})[tp.partition] = state
+                self.unsettled[state] = None
                 came.append(state)
         return came, gone
 

@@ -201,6 +201,21 @@ def test_partition_missing_from_a_response_is_removed():
     assert set(new.topics["t"].partitions) == {0}
 
 
+def test_unchanged_topics_and_partitions_keep_their_objects():
+    def answered(*leaders):
+        return topic_response("t", *(partition_response(p, n, 5) for p, n in enumerate(leaders)))
+
+    first = merged(EMPTY, answered(1, 2))
+    second = merged(first, answered(1, 2))
+    assert second.topics["t"] is first.topics["t"]
+    third = merged(second, answered(1, 1))
+    assert third.topics["t"] is not first.topics["t"]
+    assert third.partition("t", 0) is first.partition("t", 0)
+    assert third.partition("t", 1).leader == 1
+    more = merged(third, answered(1, 1, 1))
+    assert list(more.topics["t"].partitions) == [0, 1, 2]
+
+
 def test_partial_response_keeps_other_tracked_topics():
     old = merged(
         EMPTY,

@@ -1,13 +1,17 @@
 """What the consumer's tests share: a cluster, consumers of it, and both builds of the delivery."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
 from types import ModuleType
 
 import pytest
 
+from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.fetching.fetcher import Fetcher
+from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
+from aiokafka_lite.consumer.partitions.positions import PartitionState
 from aiokafka_lite.testing import FakeCluster
 from tests.skipping_loop import SkippingLoop
 from tests.unit.conftest import pytest_asyncio_loop_factories as usual_loops
@@ -25,6 +29,50 @@ def pytest_asyncio_loop_factories(
     if item.path.stem in UNHURRIED:
         return {"asyncio": SkippingLoop}
     return usual_loops(item)
+
+
+@pytest.fixture(autouse=True)
+def partitions_follow_their_leaders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Check each partition after each metadata, of which the fetcher visits only what changed.
+
+    A listener's exception would only be logged, so a deviation is kept, and fails the test.
+    """
+    deviations: list[str] = []
+    follow = Fetcher.on_metadata
+
+    def checked(fetcher: Fetcher, metadata: Metadata) -> list[PartitionState]:
+        placed = follow(fetcher, metadata)
+        deviations.extend(
+            filter(None, (_deviation(s, fetcher, metadata) for s in fetcher.positions))
+        )
+        return placed
+
+    monkeypatch.setattr(Fetcher, "on_metadata", checked)
+    yield
+    assert not deviations
+
+
+def _deviation(state: PartitionState, fetcher: Fetcher, metadata: Metadata) -> str:
+    """Describe what is wrong with a partition that has followed metadata; "" if nothing is."""
+    topic, known = metadata.topics.get(state.tp.topic), metadata.partition(*state.tp)
+    source, expected = state.source, NOWHERE
+    if known is not None and known.leader in metadata.brokers:
+        expected = known.leader
+    if known is not None and source.replica in metadata.brokers:
+        if fetcher.loop.time() < source.replica_until:
+            expected = source.replica
+        elif source.node == source.replica:
+            expected = source.node  # the lease ended since
+    if source.node != expected:
+        return f"{state} is fetched from {source.node}, not from {expected}"
+    if topic is None or state.rival_id is not None:
+        return ""
+    if topic.topic_id not in (None, state.topic_id):
+        return f"{state} has the topic id {state.topic_id}, not {topic.topic_id}"
+    led = None if known is None else (known.leader, known.leader_epoch)
+    if led is not None and led[0] in metadata.brokers and led != (state.leader, state.leader_epoch):
+        return f"{state} follows {state.leader}, epoch {state.leader_epoch}, not {led}"
+    return ""
 
 
 @pytest.fixture(params=["native", "python"])

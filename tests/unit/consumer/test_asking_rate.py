@@ -85,8 +85,10 @@ def never_valid(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:
 
 def no_position(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:
     cluster.control(ApiKey.LIST_OFFSETS, times=None, error=errors.OffsetNotAvailableError)
-    consumer._core.positions.state(P0).ask_reset(consumer._core.options.auto_offset_reset)
-    consumer._core.resolver.wake()
+    core = consumer._core
+    core.positions.state(P0).ask_reset(core.options.auto_offset_reset)
+    core.fetcher.update(core.positions.state(P0))
+    core.resolver.wake()
 
 
 def nothing(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:

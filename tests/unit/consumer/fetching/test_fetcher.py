@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import errors
+from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer import core
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.fetching import broker_fetch
 from aiokafka_lite.consumer.fetching import partition_response as answers
+from aiokafka_lite.consumer.fetching.fetcher import Fetcher
 from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
+from aiokafka_lite.consumer.partitions.positions import PartitionState
 from aiokafka_lite.errors import for_code
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 from aiokafka_lite.protocol.messages.metadata import MetadataResponse
@@ -387,6 +390,91 @@ async def test_a_preferred_replica_is_fetched_from_and_left_when_it_fails() -> N
             nodes = [s.node_id for s in cluster.requests if s.api_key == ApiKey.FETCH]
             assert follower in nodes
             assert nodes[-1] == leader  # it is asked again
+
+
+async def test_a_refresh_visits_only_partitions_with_a_new_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    placed: list[TopicPartition] = []
+    place = Fetcher.place
+
+    def counted(fetcher: Fetcher, state: PartitionState, metadata: Metadata) -> None:
+        placed.append(state.tp)
+        place(fetcher, state, metadata)
+
+    monkeypatch.setattr(Fetcher, "place", counted)
+    async with FakeCluster(brokers=2, topics={"orders": 50, "bills": 50}) as cluster:
+        consumer = AIOKafkaConsumer(
+            "orders", "bills", bootstrap_servers=cluster.bootstrap_servers, fetch_max_wait_ms=10_000
+        )
+        async with consumer:
+            placed.clear()
+            await consumer._client.force_metadata_update()
+            assert placed == []
+            cluster.control(ApiKey.FETCH, times=None, delay=10)  # no leader from a fetch
+            moved = TopicPartition("bills", 7)
+            cluster.move_leader(*moved, 1 - cluster.partition(*moved).leader)
+            await consumer._client.force_metadata_update()
+            assert set(placed) == {moved}
+
+
+async def test_leader_returns_to_a_broker_that_was_missing_from_metadata() -> None:
+    """The partition's own metadata stays the same; only the list of brokers changes."""
+    async with FakeCluster(brokers=2, topics={"orders": 2}) as cluster:
+        leader = cluster.partition("orders", 0).leader
+        consumer = AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=cluster.address(1 - leader),
+            auto_offset_reset="earliest",
+            retry_backoff_ms=10,
+        )
+        async with consumer:
+            append(cluster, numbered(1))
+            await take(consumer, 1)
+
+            hidden = [leader]
+
+            def hide(response: MetadataResponse) -> None:
+                response.brokers = [each for each in response.brokers if each.node_id not in hidden]
+
+            cluster.control(ApiKey.METADATA, times=None, after_handling=True, edit=hide)
+            await consumer._client.force_metadata_update()
+            state = consumer._core.positions.state(P0)
+            assert state.source.node == NOWHERE
+            hidden.clear()
+            append(cluster, numbered(2))
+            await take(consumer, 2)
+            assert state.source.node == leader
+
+
+async def test_lease_of_a_follower_ends_though_its_topic_is_unchanged() -> None:
+    async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
+        leader = cluster.partition("orders", 0).leader
+
+        def prefer(response: FetchResponse) -> None:
+            for topic in response.responses:
+                for data in topic.partitions:
+                    data.preferred_read_replica = 1 - leader
+                    data.records = None
+
+        fault = cluster.control(ApiKey.FETCH, node=leader, after_handling=True, edit=prefer)
+        consumer = AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=cluster.bootstrap_servers,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=50,
+            retry_backoff_ms=10,
+            client_rack="here",
+        )
+        async with consumer:
+            append(cluster, numbered(1))
+            await until(lambda: fault.hits == 1)
+            state = consumer._core.positions.state(P0)
+            await until(lambda: state.source.node == 1 - leader)
+            state.source.replica_until = asyncio.get_running_loop().time()
+            await consumer._client.force_metadata_update()
+            assert state.source.node == leader
+            assert [r.value for r in await take(consumer, 1)] == numbered(1)
 
 
 async def test_a_follower_that_cannot_be_reached_is_left() -> None:
