@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import Any, Literal, Never, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, Self, overload
 from uuid import UUID
 
 from aiokafka_lite import _arguments
@@ -106,12 +106,14 @@ from aiokafka_lite.errors import (
     KafkaConfigurationError,
 )
 from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
-from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
 from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:  # loaded if the brokers collect metrics
+    from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 
 __all__ = ["AIOKafkaAdminClient"]
 
@@ -370,14 +372,17 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         self._entered_in_vain = False
         wait = self._bootstrap_timeout
         await self._cluster.start(None if wait is None else self._loop.time() + wait)
+        self._push.start(self._pushed_metrics)
+
+    def _pushed_metrics(self) -> "ClientMetrics":
+        from aiokafka_lite.metrics_push.metric_points import ClientMetrics
+
         cluster, loop = self._cluster, self._loop
-        self._push.start(
-            ClientMetrics(
-                "admin",
-                lambda: cluster.connection_metrics(loop.time()),
-                lambda: cluster.node_metrics(loop.time()),
-                dict,
-            )
+        return ClientMetrics(
+            "admin",
+            lambda: cluster.connection_metrics(loop.time()),
+            lambda: cluster.node_metrics(loop.time()),
+            dict,
         )
 
     async def close(self) -> None:

@@ -55,15 +55,15 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
 )
 from aiokafka_lite.group.assignment_lease import LeaseBook
-from aiokafka_lite.metrics_push.metric_points import ClientMetrics, PartitionMetrics
 from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.reading.consumer_lifecycle import GIVE_UP_WITHIN
 from aiokafka_lite.reading.heavy_batches import read_in_thread
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
-if TYPE_CHECKING:  # membership and assignors are imported only with a group
+if TYPE_CHECKING:  # imported only with a group; and if the brokers collect metrics
     from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
+    from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 
 log = logging.getLogger(__name__)
 
@@ -277,7 +277,7 @@ class ConsumerCore:
                 error,
                 extra=log_extra(self.options.log_name),
             )
-        self.push.start(self._pushed_metrics())
+        self.push.start(self._pushed_metrics)
 
     async def stop(self) -> None:
         """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
@@ -519,6 +519,8 @@ class ConsumerCore:
         return Lags(self._ends_of(states)).metrics()
 
     def _pushed_metrics(self) -> ClientMetrics:
+        from aiokafka_lite.metrics_push.metric_points import ClientMetrics, PartitionMetrics
+
         return ClientMetrics(
             "consumer",
             self.metrics,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite._arguments import check_callable, flag
 from aiokafka_lite.metrics_push.metric_groups import CLIENT_PREFIX
-from aiokafka_lite.metrics_push.otlp import Attributes, Point
+
+if TYPE_CHECKING:  # loaded if the brokers collect metrics
+    from aiokafka_lite.metrics_push.otlp import Attributes, Point
 
 __all__ = ["ApplicationMetrics"]
 
@@ -57,6 +59,8 @@ class ApplicationMetrics:
             wants: True for the names that are wanted.
             client: The client's id, for the log.
         """
+        from aiokafka_lite.metrics_push.otlp import Point
+
         for (name, attributes), metric in list(self._metrics.items()):
             if not wants(name):
                 continue

@@ -21,7 +21,7 @@ from functools import cached_property
 from itertools import repeat
 from os import PathLike
 from types import TracebackType
-from typing import Any, Final, Never, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
 
 from aiokafka_lite import _arguments, _fork
 from aiokafka_lite._arguments import (
@@ -52,7 +52,6 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
-from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
 from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
@@ -74,6 +73,9 @@ from aiokafka_lite.producer.transactions.transaction_driver import TransactionDr
 from aiokafka_lite.producer.transactions.transaction_states import TransactionState
 from aiokafka_lite.record.columnar.column_arguments import columns_to_send
 from aiokafka_lite.structs import Acknowledged, OffsetAndMetadata, ProducerHealth, TopicPartition
+
+if TYPE_CHECKING:  # loaded if the brokers collect metrics
+    from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 
 __all__ = ["AIOKafkaProducer"]
 
@@ -456,7 +458,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
                 self._accumulator.refusal = None
             else:
                 await self._transactions.start(self._deadline())
-            self._push.start(self._pushed_metrics())
+            self._push.start(self._pushed_metrics)
         except BaseException:
             if not self._closed:
                 self._starting = False
@@ -900,7 +902,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         self._check_home()
         return self._push
 
-    def _pushed_metrics(self) -> ClientMetrics:
+    def _pushed_metrics(self) -> "ClientMetrics":
+        from aiokafka_lite.metrics_push.metric_points import ClientMetrics
+
         cluster, loop, sender = self._cluster, self._loop, self._sender
         name = self._options.transactional_id
         resource = {} if name is None else {"transactional_id": name}

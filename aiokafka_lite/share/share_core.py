@@ -19,7 +19,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka_lite._home import check_home
 from aiokafka_lite._tasks import TaskOwner
@@ -32,7 +32,6 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaError,
 )
-from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.reading.consumer_lifecycle import GIVE_UP_WITHIN
 from aiokafka_lite.share.acknowledgement import Failures
@@ -51,6 +50,9 @@ from aiokafka_lite.share.share_metrics import ShareMetrics
 from aiokafka_lite.share.share_options import ShareOptions
 from aiokafka_lite.share.share_record import ShareRecord
 from aiokafka_lite.structs import TopicPartition
+
+if TYPE_CHECKING:  # loaded if the brokers collect metrics
+    from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 
 __all__ = ["ShareCore"]
 
@@ -188,7 +190,7 @@ class ShareCore:
             self._warn_of_unopened(missing)
         self._looks_at_added = True
         self._look_at_added()
-        self.push.start(self._pushed_metrics())
+        self.push.start(self._pushed_metrics)
 
     async def _look(self, partitions: frozenset[TopicPartition]) -> set[TopicPartition]:
         """Let the leaders look up where the group begins: the records sent from now on are its.
@@ -313,6 +315,8 @@ class ShareCore:
         return values
 
     def _pushed_metrics(self) -> ClientMetrics:
+        from aiokafka_lite.metrics_push.metric_points import ClientMetrics
+
         return ClientMetrics(
             "share consumer",
             self.metric_values,

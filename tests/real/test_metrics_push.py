@@ -271,8 +271,9 @@ async def test_a_failing_plugin_does_not_disturb_the_client(broker: Collecting) 
     await broker.subscribe("refused", metrics="*")
     async with AIOKafkaProducer(bootstrap_servers=broker.servers, client_id="refused") as producer:
         await producer.client_instance_id(PATIENCE)
-        push = producer._push._schedule
-        assert push is not None
+        pushing = producer._push._pushing
+        assert pushing is not None
+        push = pushing.schedule
         deadline = time.monotonic() + PATIENCE
         while not push.off:  # after INVALID_RECORD
             assert time.monotonic() < deadline

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import random
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from math import inf
 from typing import Any
@@ -105,6 +107,38 @@ async def test_brokers_that_do_not_collect_metrics_get_no_request() -> None:
             await producer.client_instance_id()
         producer.register_metric_for_subscription("com.example.a", lambda: 1.0)
         producer.unregister_metric_from_subscription("com.example.a")
+
+
+CLIENTS = """
+import asyncio, sys
+from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer
+
+async def main(servers):
+    start = {"auto_offset_reset": "earliest"}
+    async with (
+        AIOKafkaProducer(bootstrap_servers=servers) as producer,
+        AIOKafkaConsumer("orders", bootstrap_servers=servers, **start) as reader,
+    ):
+        await producer.send_and_wait("orders", b"one")
+        await reader.getone()
+
+asyncio.run(main(sys.argv[1]))
+modules = ("push_task", "push_schedule", "metric_points", "otlp")
+print([name for name in modules if f"aiokafka_lite.metrics_push.{name}" in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("collects", [False, True])
+async def test_modules_are_loaded_only_if_brokers_collect_metrics(collects: bool) -> None:
+    async with FakeCluster(topics={"orders": 1}, collect_metrics=collects) as cluster:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", CLIENTS, cluster.bootstrap_servers), stdout=PIPE
+        )
+        async with asyncio.timeout(PATIENCE):
+            out, _ = await child.communicate()
+    assert child.returncode == 0
+    found = ["push_task", "push_schedule", "metric_points", "otlp"] if collects else []
+    assert out.decode().strip() == str(found)
 
 
 async def test_it_can_be_disabled(cluster: FakeCluster) -> None:
@@ -291,8 +325,9 @@ async def test_the_last_push_has_the_partitions(cluster: FakeCluster) -> None:
         auto_offset_reset="earliest",
     ) as consumer:
         await consumer.getone()
-        schedule = consumer._core.push._schedule
-        assert schedule is not None
+        pushing = consumer._core.push._pushing
+        assert pushing is not None
+        schedule = pushing.schedule
         async with asyncio.timeout(PATIENCE):
             while not cluster.pushed_metrics("me") or schedule.next_wakeup() == inf:
                 await asyncio.sleep(0)  # until no push is under way
@@ -454,8 +489,9 @@ async def test_a_connection_that_is_cut_during_a_push_leaves_the_client_alone(
             while not fault.hits:
                 await asyncio.sleep(0.005)
         await producer.send_and_wait("orders", b"one")
-        schedule = producer._push._schedule
-        assert schedule is not None
+        pushing = producer._push._pushing
+        assert pushing is not None
+        schedule = pushing.schedule
         async with asyncio.timeout(PATIENCE):
             while schedule.next_wakeup() == inf:
                 await asyncio.sleep(0.005)
