@@ -47,7 +47,7 @@ from aiokafka_lite.as_aiokafka.private_names import (
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.consumer import consumer_arguments as arguments
-from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
+from aiokafka_lite.consumer.buffering.bulk_types import ArrowBatch, ColumnBatch, RecordBatch
 from aiokafka_lite.consumer.consumer_arguments import (
     DEFAULT_HEARTBEAT_MS,
     DEFAULT_SESSION_MS,
@@ -746,9 +746,14 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
         self, *, max_records: int | None = None, columns: Literal[True]
     ) -> Batches[ColumnBatch]: ...
 
+    @overload
     def batches(
-        self, *, max_records: int | None = None, columns: bool = False
-    ) -> Batches[RecordBatch[K, V]] | Batches[ColumnBatch]:
+        self, *, max_records: int | None = None, columns: Literal["arrow"]
+    ) -> Batches[ArrowBatch]: ...
+
+    def batches(
+        self, *, max_records: int | None = None, columns: bool | Literal["arrow"] = False
+    ) -> Batches[RecordBatch[K, V]] | Batches[ColumnBatch] | Batches[ArrowBatch]:
         """Read in bulk: lists of one partition's records, without an await per record. Not in
         aiokafka.
 
@@ -763,13 +768,15 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
 
         Args:
             max_records: Maximum records of one batch; `max_poll_records` or 2,048 by default.
-            columns: Return columns (numbers and ranges of bytes) instead of records, for Arrow and
-                similar formats; only without deserializers and interceptors.
+            columns: Return columns (numbers and ranges of bytes) instead of records; "arrow": as
+                `pyarrow.RecordBatch`, without copying keys and values. Only without deserializers
+                and interceptors.
 
         Raises:
             ValueError: `max_records` is not a positive integer.
             KafkaConfigurationError: `columns` is set, but the consumer has deserializers or
                 interceptors.
+            ImportError: `columns="arrow"` needs pyarrow.
             ConsumerStoppedError: The consumer was stopped before the call.
         """
         self._check_running()
@@ -777,14 +784,23 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
         if max_records is not None and not (is_int(max_records) and max_records >= 1):
             raise ValueError("`max_records` must be a positive Integer")
         limit = max_records or core.options.max_poll_records or BULK
-        if not flag("columns", columns):
+        as_arrow = isinstance(columns, str) and columns == "arrow"
+        if not as_arrow and not flag("columns", columns):
             return Batches(core, core.buffer.take_batch, limit, self)
         if core.options.deserializes:
             raise KafkaConfigurationError(
-                "`columns=True` returns undecoded bytes: it cannot be combined with deserializers "
-                "or interceptors"
+                f"`columns={columns!r}` returns undecoded bytes: it cannot be combined with "
+                "deserializers or interceptors"
             )
-        return Batches(core, core.buffer.take_columns, limit, self)
+        if not as_arrow:
+            return Batches(core, core.buffer.take_columns, limit, self)
+        from aiokafka_lite.consumer.buffering.arrow_columns import take_arrow
+
+        def give_back(batch: ColumnBatch) -> None:
+            state = core.positions.state(batch.topic_partition)
+            core.give_back(state, state.generation, batch.start, batch.start_epoch)
+
+        return Batches(core, take_arrow(core.buffer.take_columns, give_back), limit, self)
 
     # --- positions
 

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
-from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch, RecordBatch
+from aiokafka_lite.consumer.buffering.bulk_types import ArrowBatch, ColumnBatch, RecordBatch
 from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.partitions.positions import AtWork, PartitionState
 from aiokafka_lite.errors import ConsumerStoppedError
@@ -35,7 +35,7 @@ BULK: Final = 2048
 """Default number of records per batch: enough to make the cost per batch negligible, few enough to
 stay in the processor's cache and to block the event loop for less than a millisecond."""
 
-Batch = TypeVar("Batch", bound=RecordBatch[Any, Any] | ColumnBatch)
+Batch = TypeVar("Batch", bound=RecordBatch[Any, Any] | ColumnBatch | ArrowBatch)
 
 
 class Batches(Generic[Batch]):

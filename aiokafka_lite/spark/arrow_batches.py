@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from aiokafka_lite.record.columnar.arrow import ALL_COLUMNS, ArrowBuffers, HeaderLists, Variable
+from aiokafka_lite.record.columnar.arrow_arrays import header_array, variable_array
 
 __all__ = ["arrow_schema", "column_names", "to_record_batch"]
 
@@ -55,37 +56,7 @@ def to_record_batch(rows: ArrowBuffers, schema: pa.Schema) -> pa.RecordBatch:
 
 def _array(kind: pa.DataType, count: int, column: bytearray | Variable | HeaderLists) -> pa.Array:
     if isinstance(column, Variable):
-        return _variable(kind, count, column)
+        return variable_array(kind, count, column)
     if isinstance(column, HeaderLists):
-        header: pa.StructType = kind.value_type
-        entries = pa.Array.from_buffers(
-            header,
-            column.entries,
-            [None],
-            null_count=0,
-            children=[
-                _variable(header.field("key").type, column.entries, column.keys),
-                _variable(header.field("value").type, column.entries, column.values),
-            ],
-        )
-        return pa.Array.from_buffers(
-            kind,
-            count,
-            [_buffer(column.validity), pa.py_buffer(column.offsets)],
-            null_count=column.nulls,
-            children=[entries],
-        )
+        return header_array(kind, count, column)
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(column)], null_count=0)
-
-
-def _variable(kind: pa.DataType, count: int, column: Variable) -> pa.Array:
-    return pa.Array.from_buffers(
-        kind,
-        count,
-        [_buffer(column.validity), pa.py_buffer(column.offsets), pa.py_buffer(column.data)],
-        null_count=column.nulls,
-    )
-
-
-def _buffer(data: bytearray | None) -> pa.Buffer | None:
-    return None if data is None else pa.py_buffer(data)

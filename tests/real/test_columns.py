@@ -34,8 +34,8 @@ async def test_java_puts_the_same_records_into_the_same_partitions(
         (b"" if key is None else key, value, stamp)
         for _, key, value, _, stamp in records(ROWS, PARTITIONS, seed=21, headers=False)
     ]
-    by_java = topic(PARTITIONS, config={"retention.ms": -1})
-    by_columns = topic(PARTITIONS, config={"retention.ms": -1})
+    by_java = topic(PARTITIONS, **{"retention.ms": -1})
+    by_columns = topic(PARTITIONS, **{"retention.ms": -1})
     java = JavaTools(kafka.bootstrap_servers)
     java.load(by_java, [Record(key, value, (), None, stamp) for key, value, stamp in drawn])
     producer = AIOKafkaProducer(

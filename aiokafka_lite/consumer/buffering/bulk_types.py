@@ -4,20 +4,23 @@
         store(batch.records)
         await consumer.commit(batch.offsets)
 
-Both kinds hold what to commit once the run is processed (KIP-320): the offset after the run, past
+All kinds hold what to commit once the run is processed (KIP-320): the offset after the run, past
 the control records and gaps that follow it, and the leader epoch of the record before that offset.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from aiokafka_lite._consumer_record import ConsumerRecord, K, V
 from aiokafka_lite.record.columnar.columns import Columns
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
-__all__ = ["ColumnBatch", "RecordBatch"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ArrowBatch", "ColumnBatch", "RecordBatch"]
 
 
 class _Taken:
@@ -113,3 +116,40 @@ class ColumnBatch(_Taken):
 
     def __repr__(self) -> str:
         return f"<columns of {len(self)} records of {self.topic_partition} to {self.next_offset}>"
+
+
+class ArrowBatch(_Taken):
+    """Consecutive records of one partition as an Arrow record batch.
+
+    Libraries that import Arrow data (`__arrow_c_array__`) accept it as it is.
+
+    Attributes:
+        record_batch: A `pyarrow.RecordBatch` with the columns `offset` (int64), `timestamp`
+            (milliseconds, UTC), `key` and `value` (binary_view) and `headers` (lists of key and
+            value, null without headers). Keys and values refer to the memory of the fetch
+            response and keep it alive.
+    """
+
+    __slots__ = ("record_batch",)
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        start: int,
+        start_epoch: int,
+        next_offset: int,
+        leader_epoch: int,
+        record_batch: pa.RecordBatch,
+    ) -> None:
+        super().__init__(topic_partition, start, start_epoch, next_offset, leader_epoch)
+        self.record_batch = record_batch
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+        """Export the record batch (Arrow's PyCapsule interface)."""
+        return self.record_batch.__arrow_c_array__(requested_schema)
+
+    def __len__(self) -> int:
+        return int(self.record_batch.num_rows)
+
+    def __repr__(self) -> str:
+        return f"<Arrow batch of {len(self)} rows of {self.topic_partition} to {self.next_offset}>"
