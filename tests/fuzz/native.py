@@ -30,6 +30,7 @@ import threading
 import time
 import traceback
 import warnings
+from array import array
 from collections import deque
 from collections.abc import Callable
 from contextvars import copy_context
@@ -40,6 +41,7 @@ from typing import Any
 import aiokafka_lite
 from aiokafka_lite.producer.batching.buffer_memory import MemoryPool
 from aiokafka_lite.producer.idempotence import ProducerIdentity
+from aiokafka_lite.record.columnar.column_rows import Field, Stamps
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import TopicPartition
 
@@ -175,6 +177,23 @@ class Maker:
         columns = self.make_columns()
         rows.add(columns, 0, columns.count)
         return rows
+
+    def make_field(self) -> Any:
+        offsets = array("i", sorted(self.chance.choices(range(7), k=4)))
+        if self.chance.random() < 0.2:
+            offsets[self.chance.randrange(4)] = self.chance.choice((-1, 7, 2**31 - 1))
+        return Field("values", memoryview(b"abcdef"), memoryview(offsets))
+
+    def make_rows(self) -> Any:
+        stamps = Stamps(memoryview(array("q", [1, 2, 3])), self.chance.choice(("s", "ms", "ns")))
+        while True:
+            with contextlib.suppress(ValueError):
+                return self.modules["column_rows_native"].Rows(
+                    3, self.make_field(), self.make_field(), stamps, 1
+                )
+
+    def make_order(self) -> Any:
+        return bytearray(array("i", self.chance.choices((-1, 0, 1, 2, 3), k=3)))
 
     def make_batch(self) -> Any:
         kind = self.modules["ack_native"].ProducerBatch

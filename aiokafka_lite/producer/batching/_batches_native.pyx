@@ -309,6 +309,7 @@ cdef class BatchCore(AppendCore):
     # Rare cases
 
     leave_sticky = _Twin.leave_sticky
+    add_open = _Twin.add_open
     compress_elsewhere = _Twin.compress_elsewhere
     _on_compressed = _Twin._on_compressed
     put_back = _Twin.put_back

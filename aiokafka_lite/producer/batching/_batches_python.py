@@ -161,18 +161,7 @@ class BatchCore(AppendCore):
         except BaseException:
             self.pool.give(buffer)
             raise
-        queue.open = batch
-        queue.waiting.append(batch)
-        self.hold(queue)
-        if self._options.linger <= 0 or self.pool.waiting:
-            batch.due = True
-            self._on_opened(queue)
-        else:
-            self._lingering.append((queue, batch))
-            if len(queue.waiting) > 1:
-                self._on_ready(queue)
-            if len(self._lingering) == 1:
-                self._on_lingering(now + self._options.linger)
+        self.add_open(queue, batch)
         return ack
 
     def hold(self, queue: PartitionQueue) -> None:
@@ -398,6 +387,26 @@ class BatchCore(AppendCore):
         return stick_to_the_least_pressed(
             topic_queues, self.loop.time(), options.availability_timeout
         )
+
+    def add_open(self, queue: PartitionQueue, batch: ProducerBatch, full: bool = False) -> None:
+        """Queue a new batch, which may take more records unless it is full.
+
+        The partition has no open batch.
+        """
+        queue.open = batch
+        queue.waiting.append(batch)
+        self.hold(queue)
+        if full:
+            self.close_batch(queue)
+        elif self._options.linger <= 0 or self.pool.waiting:
+            batch.due = True
+            self._on_opened(queue)
+        else:
+            self._lingering.append((queue, batch))
+            if len(queue.waiting) > 1:
+                self._on_ready(queue)
+            if len(self._lingering) == 1:
+                self._on_lingering(batch.created + self._options.linger)
 
     def compress_elsewhere(self, queue: PartitionQueue) -> bool:
         """Compress the first waiting batch in a thread if it is large; True if that was begun.

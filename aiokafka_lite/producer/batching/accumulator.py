@@ -187,26 +187,6 @@ class Accumulator(BatchCore):
         """Return a batch of records for `add_open`."""
         return ProducerBatch(self.loop, queue.topic_partition, builder, memory, self.next_time())
 
-    def add_open(self, queue: PartitionQueue, batch: ProducerBatch, *, full: bool) -> None:
-        """Queue a batch, which may take more records unless it is full; as `open_batch` does.
-
-        The partition has no open batch.
-        """
-        queue.open = batch
-        queue.waiting.append(batch)
-        self.hold(queue)
-        if full:
-            self.close_batch(queue)
-        elif self._options.linger <= 0 or self.pool.waiting:
-            batch.due = True
-            self._on_opened(queue)
-        else:
-            self._lingering.append((queue, batch))
-            if len(queue.waiting) > 1:
-                self._on_ready(queue)
-            if len(self._lingering) == 1:
-                self._on_lingering(batch.created + self._options.linger)
-
     def _queue_for(self, queues: TopicQueues, partition: int | None, size: int) -> PartitionQueue:
         if partition is None and self._options.partitioner is not None:
             partition = self._ask(self._options.partitioner, queues, None)

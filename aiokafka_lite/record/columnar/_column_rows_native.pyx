@@ -25,6 +25,7 @@ from aiokafka_lite.record.columnar._column_rows_python import Rows as _Twin
 DEF OVERHEAD = 22    # length 5, attributes 1, timestamp delta 10, offset delta 5, header count 1
 DEF MOST_FIELD = 0x7FFFFFFF
 DEF MOST_BUFFERS = 8
+DEF MOST_PARTITIONS = 10000000
 
 
 # A column of byte strings, or (only `wide` and `bits`) of timestamps.
@@ -267,7 +268,7 @@ cdef class Rows:
         cdef bytearray order
         cdef list spans = []
         cdef bint valid = True
-        if not 0 <= first <= last <= self.count or not 1 <= partitions <= 0x7FFFFFFF:
+        if not 0 <= first <= last <= self.count or not 1 <= partitions <= MOST_PARTITIONS:
             raise IndexError(f"out of range: rows [{first}, {last}) of {self.count}")
         if self.count > 0x7FFFFFFF:
             raise IllegalArgumentError("more than 2,147,483,647 rows")

@@ -10,6 +10,7 @@ from aiokafka_lite.record._batch_python import BatchBuilder, record_size_upper_b
 from aiokafka_lite.record.murmur2 import murmur2
 
 _INT32: Final = "i"
+_MOST_PARTITIONS: Final = 10_000_000
 _MOST_FIELD: Final = 2**31 - 1
 _MAX_INT64: Final = 2**63 - 1
 
@@ -160,13 +161,13 @@ class Rows:
         """Group the rows [`first`, `last`) by partition, in order: murmur2 of the key, as in Java.
 
         Args:
-            partitions: Number of partitions of the topic, at least 1.
+            partitions: Number of partitions of the topic, 1 to 10,000,000.
 
         Returns:
             The row numbers as int32, grouped; and for each group its partition (-1: the rows
             without a key), and where it begins and ends.
         """
-        if not 0 <= first <= last <= self.count or partitions < 1:
+        if not 0 <= first <= last <= self.count or not 1 <= partitions <= _MOST_PARTITIONS:
             raise IndexError(f"out of range: rows [{first}, {last}) of {self.count}")
         groups: dict[int, array[int]] = {}
         for row in range(first, last):

@@ -17,7 +17,7 @@ from tests.unit.producer.outage_walk import isolated, walk
 SEEDS = range(8)
 
 REDUNDANT = {
-    "BatchCore.open_batch: self._on_ready": "closing the earlier batches has offered the queue",
+    "BatchCore.add_open: self._on_ready": "closing the earlier batches has offered the queue",
     "Outbox.on_failure: self.wake": "a batch that is put back offers its queue, which wakes it",
     "Outcomes.on_unsendable: self._accumulator.go_on": "the walk has no batch that fails to encode",
     "Sender._on_metadata: self._place": "`_on_ready` places the queue, too",
