@@ -15,10 +15,9 @@ import copy
 import itertools
 import ssl
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from functools import cached_property
-from itertools import repeat
+from functools import cached_property, partial
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Never, Self, TypeVar
@@ -642,19 +641,20 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         """
         self._check_home()
         acks: list[Ack] = []
-        append = self._append
-        pairs = zip(values, repeat(None)) if keys is None else zip(values, keys, strict=True)
-        budget = _YIELD_EVERY
+        keyed = keys is not None
+        items = iter(values if keys is None else zip(values, keys, strict=True))
+        append_many = self._append_many
         try:
-            for value, key in pairs:
-                result = append(topic, value, key, partition, timestamp_ms, headers)
-                if not isinstance(result, Ack):
-                    result = await self._send_blocked(result)
-                acks.append(result)
-                budget -= 1
-                if not budget:
-                    budget = _YIELD_EVERY
+            while True:
+                result = append_many(
+                    acks, topic, items, keyed, partition, timestamp_ms, headers, _YIELD_EVERY
+                )
+                if result is True:
+                    break
+                if result is False:
                     await asyncio.sleep(0)
+                else:
+                    acks.append(await self._send_blocked(result))
         except BaseException as error:
             error.sent = acks  # type: ignore[attr-defined]  # documented above
             raise
@@ -1189,6 +1189,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         if self._chain:
             self._interceptors = Interceptors(self._chain, append or accumulator.append, self._name)
             append = self._interceptors.append
+        self._append_many: Callable[..., Blocked | bool] = accumulator.append_many
+        if append is not None:
+            self._append_many = partial(_append_each, append)
         super().__init__(accumulator, append)
         self._hand_over = HandOver(
             self._loop, self._append, self._send_blocked, self._options.max_block
@@ -1238,6 +1241,28 @@ class TransactionContext:
         state = None if driver is None else driver.machine.state
         if state in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR):
             await self._producer.abort_transaction()
+
+
+def _append_each(
+    append: Callable[..., Ack | Blocked],
+    acks: list[Ack],
+    topic: str,
+    items: Iterator[Any],
+    keyed: bool,
+    *fields: Any,
+) -> Blocked | bool:
+    """`AppendCore.append_many` with another `append`; the last of `fields` is the maximum."""
+    *others, most = fields
+    for item in items:
+        value, key = item if keyed else (item, None)
+        result = append(topic, value, key, *others)
+        if not isinstance(result, Ack):
+            return result
+        acks.append(result)
+        most -= 1
+        if most <= 0:
+            return False
+    return True
 
 
 def _group(value: object) -> GroupMetadata:

@@ -12,7 +12,7 @@ from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
 from libc.stdint cimport int64_t, uint8_t
 
-from aiokafka_lite.producer.batching._ack_native cimport ProducerBatch
+from aiokafka_lite.producer.batching._ack_native cimport Ack, ProducerBatch
 from aiokafka_lite.record._murmur2_native cimport murmur2_raw
 
 from collections import deque
@@ -177,6 +177,25 @@ cdef class AppendCore:
         if self._value_serializer is not None:
             value = self._value_serializer(value)
         return self._append(<str>topic, partition, timestamp, key, value, headers)
+
+    def append_many(
+        self, list acks not None, topic, items, bint keyed, partition, timestamp_ms, headers,
+        Py_ssize_t most,
+    ):
+        cdef object value, key = None
+        for item in items:
+            if keyed:
+                value, key = item
+            else:
+                value = item
+            result = self.append_fields(topic, value, key, partition, timestamp_ms, headers)
+            if not isinstance(result, Ack):
+                return result
+            acks.append(result)
+            most -= 1
+            if most <= 0:
+                return False
+        return True
 
     def append_serialized(self, str topic not None, partition, int64_t timestamp, key, value, headers):
         return self._append(topic, partition, timestamp, key, value, headers)

@@ -12,7 +12,7 @@ import asyncio
 import copy
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import index as as_int
 from typing import Any, Protocol
 
@@ -211,6 +211,43 @@ class AppendCore:
         if self._value_serializer is not None:
             value = self._value_serializer(value)
         return self.append_serialized(topic, partition, timestamp, key, value, headers)
+
+    def append_many(
+        self,
+        acks: list[Ack],
+        topic: str,
+        items: Iterator[Any],
+        keyed: bool,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Any,
+        most: int,
+    ) -> Blocked | bool:
+        """Append records, each as `append` does.
+
+        Args:
+            acks: Their acks are appended to it.
+            items: The records' values; with `keyed`, tuples of value and key. Each is taken from it
+                when the record before has been appended.
+            most: Maximum number of records, at least 1.
+
+        Returns:
+            True if all items are appended, False if there may be more; or the Blocked of a record
+            that was taken from `items` and has to wait.
+
+        Raises:
+            BaseException: An error of `items`, or of `append`; the records before are appended.
+        """
+        for item in items:
+            value, key = item if keyed else (item, None)
+            result = self.append(topic, value, key, partition, timestamp_ms, headers)
+            if isinstance(result, Blocked):
+                return result
+            acks.append(result)
+            most -= 1
+            if most <= 0:
+                return False
+        return True
 
     def append_serialized(
         self, topic: str, partition: int | None, timestamp: int, key: Any, value: Any, headers: Any

@@ -1,11 +1,12 @@
 """`send_many` and `send_nowait`: many records without a coroutine each, and none that waits."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from aiokafka_lite.abc import ProducerInterceptor
 from aiokafka_lite.errors import (
     BufferExhaustedError,
     IllegalStateError,
@@ -59,6 +60,68 @@ async def test_many_more_than_memory_holds(make_producer: Make, stored: Stored) 
         await asyncio.gather(*acks)
         assert sum(map(len, stored(cluster, "orders").values())) == 500
         assert producer._sender.pool.exhausted > 0
+
+
+async def test_many_with_an_interceptor_wait_for_memory(
+    make_producer: Make, stored: Stored
+) -> None:
+    class Counting(ProducerInterceptor):
+        seen = 0
+
+        def on_send(self, record: Any) -> Any:
+            self.seen += 1
+            return record
+
+    counting = Counting()
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(
+            cluster, max_batch_size=1000, buffer_memory=4000, interceptors=[counting]
+        )
+        await producer.start()
+        values = [b"%d" % number for number in range(3000)]
+        acks = await producer.send_many("orders", values, keys=values)
+        assert [ack.offset for ack in await asyncio.gather(*acks)] == list(range(3000))
+        assert counting.seen == 3000
+        found = [(record.key, record.value) for record in stored(cluster, "orders")[0]]
+        assert found == [(value, value) for value in values]
+
+
+async def test_an_error_of_the_values_has_the_results_before_it(
+    make_producer: Make, stored: Stored
+) -> None:
+    def values() -> Iterator[bytes]:
+        yield from [b"1", b"2"]
+        raise LookupError("no more")
+
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        with pytest.raises(LookupError) as raised:
+            await producer.send_many("orders", values())
+        places = await asyncio.gather(*raised.value.sent)  # type: ignore[attr-defined]
+        assert [place.offset for place in places] == [0, 1]
+        assert [record.value for record in stored(cluster, "orders")[0]] == [b"1", b"2"]
+
+
+async def test_values_that_send_while_they_are_read(make_producer: Make, stored: Stored) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(cluster, max_batch_size=200)
+        await producer.start()
+        await producer.partitions_for("orders")
+
+        def values() -> Iterator[bytes]:
+            for number in range(100):
+                producer.send_nowait("orders", b"between")
+                yield b"%d" % number
+
+        await producer.send_and_wait("orders", b"first")
+        acks = await producer.send_many("orders", values())
+        await asyncio.gather(*acks)
+        found = [record.value for record in stored(cluster, "orders")[0]]
+        assert [value for value in found[1:] if value != b"between"] == [
+            b"%d" % number for number in range(100)
+        ]
+        assert found.count(b"between") == 100
 
 
 async def test_other_tasks_run_in_between(make_producer: Make) -> None:
