@@ -153,7 +153,7 @@ class JavaTools:
         if release(self.version).number < (0, 11):
             named.setdefault("enable.idempotence", "false")  # younger clients want it
         with _properties({**self.settings, **named}) as path:
-            return _call(program, [self.bootstrap_servers, topic, path, *arguments], self.clients)
+            return run(program, [self.bootstrap_servers, topic, path, *arguments], self.clients)
 
 
 def run(
@@ -202,7 +202,10 @@ _choosing = threading.Lock()
 
 
 def _call(program: str, arguments: list[str], version: str) -> list[str]:
-    """Run one of the programs that read and write, in the release's resident JVM.
+    """Run the program that reads, in the release's resident JVM.
+
+    Not the one that writes: in a JVM that has written before, Java's producer now and then repeats
+    its first batches until they expire (OutOfOrderSequenceException in the broker's log).
 
     Raises:
         KafkaNotAvailable: Java or the jars are not available.
@@ -210,9 +213,7 @@ def _call(program: str, arguments: list[str], version: str) -> list[str]:
     """
     with _choosing:
         if version not in _residents:
-            old = release(version).number < (0, 9)
-            programs = ["OldDump", "OldLoad"] if old else ["Dump", "Load"]
-            command = _command(["Resident", *programs], version)
+            command = _command(["Resident", program], version)
             _residents[version] = resident.Resident([*command, "Resident"])
     try:
         ended_well, output = _residents[version].call(program, arguments, _TIMEOUT)
