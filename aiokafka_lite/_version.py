@@ -1,3 +1,3 @@
 """The release, in a file of its own so that lower floors can name it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

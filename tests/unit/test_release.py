@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from aiokafka_lite import __version__
 from tools import sbom
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,14 @@ def test_makefile_builds_with_the_tools_of_the_project():
     makefile = (ROOT / "Makefile").read_text()
     for requirement in PROJECT["build-system"]["requires"]:
         assert f"'{requirement}'" in makefile
+
+
+def test_changelog_begins_with_the_version():
+    heading = re.search(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heading
+    assert heading[1] == "Unreleased" or re.fullmatch(
+        re.escape(__version__) + r" - \d{4}-\d\d-\d\d", heading[1]
+    )
 
 
 def installed(folder: Path, name: str, version: str, *requires: str) -> None:

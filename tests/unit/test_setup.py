@@ -1,5 +1,6 @@
 """`setup.py` on machines that cannot compile, with one small module instead of the package's."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -49,3 +50,34 @@ def test_missing_compiler_fails_if_native_is_required(tmp_path: Path, compiler: 
     done = build(tmp_path, CC=compiler, AIOKAFKA_LITE_REQUIRE_NATIVE="1")
     assert done.returncode != 0
     assert "small_native" in done.stderr or "there is no C compiler" in done.stderr
+
+
+def archive(folder: Path, umask: int, **environment: str) -> str:
+    """Make the source archive of a small package; return the digest of its bytes."""
+    package = folder / "aiokafka_lite"
+    package.mkdir(parents=True)
+    for name in ("__init__.py", "_small_native.pyx", "tool.sh"):
+        (package / name).write_text("answer = 42\n")
+        (package / name).chmod(0o666 & ~umask)
+    (folder / "MANIFEST.in").write_text("graft aiokafka_lite\n")
+    (folder / "pyproject.toml").write_text(
+        '[project]\nname = "small"\nversion = "1"\n'
+        '[tool.setuptools]\npackages = ["aiokafka_lite"]\n'
+    )
+    shutil.copy(SETUP, folder)
+    subprocess.run(
+        [sys.executable, "setup.py", "sdist"],
+        cwd=folder,
+        env={**os.environ, **environment},
+        umask=umask,
+        check=True,
+        timeout=100,
+    )
+    assert not (folder / "build").exists(), "nothing is compiled for it"
+    return hashlib.sha256((folder / "dist" / "small-1.tar.gz").read_bytes()).hexdigest()
+
+
+def test_source_archives_are_equal_byte_for_byte(tmp_path: Path):
+    first = archive(tmp_path / "one", 0o022, SOURCE_DATE_EPOCH="1700000000")
+    assert archive(tmp_path / "other", 0o077, SOURCE_DATE_EPOCH="1700000000") == first
+    assert archive(tmp_path / "later", 0o022, SOURCE_DATE_EPOCH="1700000060") != first
