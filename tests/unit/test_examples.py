@@ -1,6 +1,9 @@
 """Runs the programs of examples/ and the code blocks of README.md with the embedded broker."""
 
+import ast
 import asyncio
+import inspect
+import json
 import os
 import re
 import signal
@@ -24,6 +27,7 @@ EXAMPLES = ROOT / "examples"
 BLOCKS = re.findall(
     r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
 )
+NOTEBOOK = (EXAMPLES / "notebook.ipynb").read_text()
 SERVERS = "localhost:9092"  # as README.md has it
 
 pytestmark = pytest.mark.timeout(120)
@@ -405,3 +409,33 @@ def test_every_example_is_tested():
     queue = {"queue_service", "queue_worker", "queue_dead_letters"}
     assert programs == {"produce", "consume", "worker", "exactly_once", "outbox"} | services | queue
     assert len(BLOCKS) == 5  # the fifth needs Spark
+
+
+async def run_cells(notebook: str) -> dict[str, Any]:
+    """Run the code of a notebook as IPython does: in one namespace, with `await` in the cells."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for cell in json.loads(notebook)["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        code = compile("".join(cell["source"]), cell["id"], "exec", flags=flags)
+        result = eval(code, namespace)
+        if inspect.isawaitable(result):
+            await result
+    return namespace
+
+
+async def test_notebook(monkeypatch: pytest.MonkeyPatch):
+    async with FakeCluster(topics={"orders": 3}) as cluster:
+        monkeypatch.setenv("KAFKA_BOOTSTRAP", cluster.bootstrap_servers)
+        namespace = await run_cells(NOTEBOOK)
+        assert namespace["totals"] == {"tea": 3.5, "coffee": 4.0, "cake": 5.5}
+        assert len(cluster.records("orders")) == 3
+        again = await run_cells(NOTEBOOK)
+        assert again["totals"] == {"tea": 7.0, "coffee": 8.0, "cake": 11.0}
+
+
+def test_notebook_is_stored_without_results():
+    cells = json.loads(NOTEBOOK)["cells"]
+    assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in cells)
+    assert len({cell["id"] for cell in cells}) == len(cells)
