@@ -210,6 +210,7 @@ lint: $(DONE)/spark ## Run ruff, mypy --strict, import-linter, and check that ge
 	$(BIN)/python -m tools.broker_docs --check
 	$(BIN)/python -m tools.spark_docs --check
 	$(BIN)/python -m tools.reference_docs --check
+	$(BIN)/python -m tools.pictures --check
 
 docs: $(DONE)/docs ## Build the documentation site into build/site; a broken link or docstring is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict  # with --quiet it would count no warnings
