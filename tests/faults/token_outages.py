@@ -44,7 +44,13 @@ async def check_outages(bootstrap: str, rounds: int, outage: float) -> tuple[Tra
 
         producer = await stack.enter_async_context(AIOKafkaProducer(**options()))
         consumer = await stack.enter_async_context(
-            AIOKafkaConsumer(TOPIC, group_id="g", auto_offset_reset="earliest", **options())
+            AIOKafkaConsumer(
+                TOPIC,
+                group_id="g",
+                auto_offset_reset="earliest",
+                session_timeout_ms=300_000,  # a lost membership would deliver records again
+                **options(),
+            )
         )
         traffic.working = working = [
             asyncio.create_task(traffic.produce(producer)),
