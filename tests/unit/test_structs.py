@@ -23,7 +23,7 @@ def test_values_pickle() -> None:
 
 
 HEALTH = {"ConsumerHealth", "Health", "HealthState", "ProducerHealth"}
-OURS = {"ProducerRecord", "UndeserializedRecord"} | HEALTH
+OURS = {"ProducerRecord", "StoredColumns", "StoredRun", "UndeserializedRecord"} | HEALTH
 
 
 @pytest.mark.parametrize("name", sorted({*structs.__all__} - OURS))
