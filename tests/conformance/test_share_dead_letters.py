@@ -123,11 +123,18 @@ async def test_topics_that_do_not_accept_letters(compare: Compare) -> None:
 
 async def test_names_of_topics_for_letters(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
-        group = target.unique("group")
+        group, setting, current = target.unique("group"), "errors.deadletterqueue.topic.name", ""
+
+        def has_caught_up(answer: DescribeConfigsResponse) -> bool:
+            """True if the broker has replayed the change, which the controller answered before."""
+            found = answer.results[0].configs
+            return len(found) == 1 and found[0].value == current
+
         for name in ("letters", "dlq.", "", "__letters", "__dlq.letters", "a b", "x" * 250, "."):
-            change = ("errors.deadletterqueue.topic.name", SET, name)
-            await target.ask(alter(GROUP, group, change), 1)
-            await target.ask(describe(GROUP, group, change[0]), 4)
+            answer = await target.ask(alter(GROUP, group, (setting, SET, name)), 1)
+            if not answer.responses[0].error_code:
+                current = name
+            await target.until(describe(GROUP, group, setting), 4, has_caught_up)
 
     await compare(scenario)
 

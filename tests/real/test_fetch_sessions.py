@@ -128,11 +128,12 @@ async def test_evicted_session_is_replaced(
             elif what == "epoch":
                 session.epoch += 5
             elif what == "ids of topics":
-                consumer._core.fetcher.topic_ids.clear()
-                for state in consumer._core.positions:
-                    consumer._core.fetcher.update(state)
-                await spy.another(before + 1)
-                consumer._core.cluster.request_update()
+                fetcher = consumer._core.fetcher
+                for ids in ({}, fetcher.topic_ids):  # a session by names, then one by ids
+                    fetcher.topic_ids = ids
+                    for state in consumer._core.positions:
+                        fetcher.update(state)
+                    await spy.another(len(spy.requests) + 1)
             else:  # it may continue the session if nothing was in flight
                 connection_of(consumer).close()
             await spy.another(before + 1)

@@ -178,14 +178,14 @@ async def test_a_listener_may_commit_reassigned_partitions(
 async def test_unresponsive_coordinator_loses_neither_partitions_nor_transaction(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
-    consumer = await make(session_timeout_ms=400, heartbeat_interval_ms=100)
+    consumer = await make(session_timeout_ms=3000, heartbeat_interval_ms=100)
     offsets = await read(consumer)
     group = consumer.group_metadata()
     await producer.begin_transaction()
     await producer.send(OUTPUT, b"x")
     await producer.flush()
     cluster.kill(0)
-    await asyncio.sleep(1.2)  # three sessions
+    await asyncio.sleep(4)  # longer than the session
     await cluster.restart(0)  # restarts every session
     assert consumer.assignment() == set(offsets)
     await producer.send_offsets_to_transaction(offsets, group)
