@@ -10,11 +10,15 @@ Options:
                 so list the longest first.
     --made FILE A prerequisite that `make` must not remake, because two parts would at once.
     --logs DIR  Directory for the output.
+    --limit S   Seconds that one part may take (2,700 by default): a part that hangs is interrupted
+                and counted as failed, so that the run ends with its summary.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import os
 import re
 import signal
@@ -41,6 +45,9 @@ signal that arrives just before a wait without a timeout would have no effect un
 
 INTERRUPTED: Final = 130
 """The exit status of a run that was ended by a signal."""
+
+TIMED_OUT: Final = 124
+"""The exit status of a part that exceeded its time, as that of timeout(1)."""
 
 _COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
 _CLOSING: Final = re.compile(r"^(?:=+ )?(?:no tests ran|.*\d+ [a-z]+.*) in \d+\.\d+s\b")
@@ -102,6 +109,8 @@ def outcome(part: str, make_status: int, seconds: float, output: str) -> Outcome
     status = make_status
     if status and (found := _MAKE_FAILED.findall(output)):
         status = int(found[-1])
+    if make_status == TIMED_OUT:
+        status = TIMED_OUT  # whatever the tool returned when it was interrupted
     return Outcome(part, status, seconds, counts)
 
 
@@ -128,10 +137,19 @@ class Run:
         slots: Number of parts that run at a time.
         made: Prerequisites that `make` treats as up to date.
         logs: Directory for the output.
+        limit: Seconds that one part may take.
     """
 
-    def __init__(self, parts: Sequence[str], slots: int, made: Sequence[str], logs: Path) -> None:
+    def __init__(
+        self,
+        parts: Sequence[str],
+        slots: int,
+        made: Sequence[str],
+        logs: Path,
+        limit: float = math.inf,
+    ) -> None:
         self._parts = parts
+        self._limit = limit
         self._slots = slots
         self._made = [f"--old-file={name}" for name in made]
         self._logs = logs
@@ -173,36 +191,49 @@ class Run:
                     start_new_session=True,  # a process group, which is interrupted as a whole
                 )
                 self._processes.append(process)
-            status = process.wait()
+            status = self._wait(process, part)
         text = log.read_text(errors="replace")
         found = outcome(part, status, time.monotonic() - began, text)
         self._print(f"\n===== {part} =====\n{text}\n{found.summary()}\n")
         return found
+
+    def _wait(self, process: subprocess.Popen[bytes], part: str) -> int:
+        """Wait for a part's exit status; interrupt the part if it exceeds its time."""
+        try:
+            return process.wait(None if math.isinf(self._limit) else self._limit)
+        except subprocess.TimeoutExpired:
+            self._print(f"{part}: did not end within {self._limit:.0f} s; it is interrupted")
+        _end([process])
+        process.wait()
+        return TIMED_OUT
 
     def _print(self, text: str) -> None:
         with self._printing:
             print(text, flush=True)
 
     def _interrupt(self) -> None:
-        """Interrupt running parts as Ctrl-C does, so that they stop the brokers they started.
-
-        A shell can miss that signal while it starts a program: a part that continues gets SIGTERM,
-        and finally SIGKILL.
-        """
+        """Interrupt all running parts, and start no others."""
         with self._starting:
             self._interrupted = True
-        for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-            running = [process for process in self._processes if process.returncode is None]
-            for process in running:
-                try:
+        _end([process for process in self._processes if process.returncode is None])
+
+
+def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Interrupt parts as Ctrl-C does, so that they stop the brokers they started.
+
+    A shell can miss that signal while it starts a program: a part that continues gets SIGTERM, and
+    finally SIGKILL.
+    """
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        for process in running:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
                     os.killpg(process.pid, ending)
-                except ProcessLookupError:
-                    continue  # it has just ended
-            deadline = time.monotonic() + GRACE
-            while time.monotonic() < deadline:
-                if all(process.returncode is not None for process in running):
-                    return
-                time.sleep(0.05)
+        deadline = time.monotonic() + GRACE
+        while time.monotonic() < deadline:
+            if all(process.poll() is not None for process in running):
+                return
+            time.sleep(0.05)
 
 
 def main() -> int:
@@ -224,12 +255,19 @@ def main() -> int:
         help="a prerequisite that make must not remake; may be repeated",
     )
     parser.add_argument("--logs", type=Path, required=True, help="directory for the output")
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=2700.0,
+        metavar="S",
+        help="seconds that one part may take (default: %(default)s)",
+    )
     given = parser.parse_args()
     began = time.monotonic()
     for ending in (signal.SIGTERM, signal.SIGHUP):  # the parts end with this process
         signal.signal(ending, signal.default_int_handler)
     try:
-        outcomes = Run(given.parts, given.slots, given.made, given.logs)()
+        outcomes = Run(given.parts, given.slots, given.made, given.logs, given.limit)()
     except KeyboardInterrupt:
         return INTERRUPTED
     print("=" * 72)

@@ -84,6 +84,16 @@ def test_a_run_that_selects_no_test_fails(folder: Path) -> None:
     assert output.splitlines()[-1].startswith("0 passed, 0 failed, 0 skipped in ")
 
 
+def test_a_part_that_exceeds_its_time_is_ended_and_counts_as_a_failure(folder: Path) -> None:
+    status, output = run(folder, "--slots", "1", "--limit", "2", "test-slow", "test-good")
+    assert status == 1
+    assert "test-slow: did not end within 2 s" in output
+    assert re.search(r"^test-slow +FAILED .* exit status 124$", output, re.MULTILINE)
+    assert re.search(r"^test-good +ok .* 3 passed, 1 skipped$", output, re.MULTILINE)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((folder / "begun").read_text()), 0)
+
+
 def test_parts_end_with_the_run(folder: Path) -> None:
     process = start(folder, "test-slow")
     deadline = time.monotonic() + 20
