@@ -56,12 +56,18 @@ class TlsContexts:
         Cancellation: safe; a load that has begun continues.
         """
         if self._options.paths:
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + LONGEST_WAIT
+            earlier = self._looking
+            if earlier is not None and earlier.get_loop() is loop:
+                # It may have looked before the latest change.
+                await asyncio.wait([earlier], timeout=LONGEST_WAIT)
             looking = self._looking
-            if looking is None or looking.get_loop() is not asyncio.get_running_loop():
-                looking = lookup_threads.run(asyncio.get_running_loop(), self._look)
+            if looking is None or looking.get_loop() is not loop:
+                looking = lookup_threads.run(loop, self._look)
                 looking.add_done_callback(self._on_looked)
                 self._looking = looking
-            await asyncio.wait([looking], timeout=LONGEST_WAIT)
+            await asyncio.wait([looking], timeout=max(0.0, deadline - loop.time()))
             if not looking.done():
                 self._complain(f"reading them takes longer than {LONGEST_WAIT:g} s")
         return self._loaded.context

@@ -6,6 +6,7 @@ import os
 import shutil
 import ssl
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from aiokafka_lite._threads import NoThreadError, lookup_threads
 from aiokafka_lite.net.tls import tls_contexts as module
 from aiokafka_lite.net.tls.tls_contexts import TlsContexts
-from aiokafka_lite.net.tls.tls_options import TlsOptions
+from aiokafka_lite.net.tls.tls_options import FileVersion, TlsOptions, file_versions
 from tests.certificates import Authority, Certificate
 
 
@@ -115,6 +116,31 @@ async def test_concurrent_attempts_load_the_files_once(
     assert len(set(map(id, found))) == 1
     assert len(loads) == 1
     assert loads[0] is not threading.current_thread()
+
+
+async def test_a_change_during_another_attempt_is_noticed(
+    files: TlsOptions, tmp_path: Path, stranger: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    contexts = TlsContexts(files, "c")
+    old = await contexts.current()
+    looked, changed = threading.Event(), threading.Event()
+    monkeypatch.setattr(module, "LONGEST_WAIT", 60.0)
+
+    def held(paths: Iterable[str]) -> dict[str, FileVersion | None]:
+        found = file_versions(paths)
+        looked.set()
+        assert changed.wait(60)
+        return found
+
+    monkeypatch.setattr(module, "file_versions", held)
+    earlier = asyncio.create_task(contexts.current())
+    assert await asyncio.to_thread(looked.wait, 60)
+    install(stranger.cert, tmp_path / "ca.pem")
+    later = asyncio.create_task(contexts.current())
+    await asyncio.sleep(0)  # it waits for the look that began before the change
+    changed.set()
+    assert await earlier is old
+    assert await later is not old
 
 
 async def test_files_that_hang_do_not_delay_connections_for_long(
