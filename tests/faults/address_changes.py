@@ -47,7 +47,7 @@ class Town:
         self._folder = folder
         self._install = install
         self._own = authority
-        self._authority = self._own  # it signs the brokers'
+        self._trusted = [authority]  # the last one signs the brokers'
         self._round = 1
         self._relays = contextlib.AsyncExitStack()
         self.ports = ports
@@ -59,7 +59,7 @@ class Town:
             "ssl_keyfile": folder / "client.key",
             "ssl_password": "hush",
         }
-        self._renew_client([self._own])
+        self._renew_client(self._trusted)
 
     @property
     def address(self) -> str:
@@ -80,12 +80,16 @@ class Town:
         await self._relays.aclose()
 
     async def renew_certificates(self) -> None:
-        """Let the brokers use certificates of another authority, and the client trust only it."""
-        old = self._authority
-        self._authority = Authority(self._folder / f"authority-{self._round}", f"{self._round}")
-        self._renew_client([old, self._authority])  # or connections in between would fail for good
-        await self._install(self._authority.issue("broker"))
-        self._renew_client([self._authority])
+        """Let the brokers use certificates of another authority.
+
+        The client first trusts it in addition, and from the next change on no longer the old one:
+        nothing may fail, because a consumer's read raises the error of an untrusted certificate.
+        """
+        present = self._trusted[-1]
+        fresh = Authority(self._folder / f"authority-{self._round}", f"{self._round}")
+        self._trusted = [present, fresh]
+        self._renew_client(self._trusted)
+        await self._install(fresh.issue("broker"))
 
     async def move(self) -> None:
         """Close every connection and listen at another address."""
