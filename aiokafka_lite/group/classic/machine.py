@@ -280,6 +280,7 @@ class ClassicMembership(ClassicAnswers):
     def on_assigned(self, now: float) -> None:
         """The listener of an `Assign` has completed."""
         self._holdings.on_assigned()
+        self._reported = False
         if self._state is S.ASSIGNING:
             self._state = S.STABLE
 
@@ -311,6 +312,7 @@ class ClassicMembership(ClassicAnswers):
 
     def retry(self, now: float) -> None:
         """Continue after a `Fail`; a fenced member cannot."""
+        self._reported = False
         if self._state is S.FAILED:
             self._failure = None
             self._state = S.PREPARING
@@ -340,4 +342,5 @@ class ClassicMembership(ClassicAnswers):
         self._resubscribed = False
         self._rebalance.wanted = None
         self._failure = None
+        self._reported = False
         self._state = S.LEAVING

@@ -63,6 +63,8 @@ class ClassicMember:
         self._shares: Mapping[str, bytes] = {}  # to send with SyncGroup
 
         self._failure: KafkaError | None = None  # to return as a `Fail`
+        self._reported = False  # a `Fail` without the end of the membership, since `retry`
+        self._rejections = 0  # failed authentications since the last answered heartbeat
 
         self._prepared = False  # the revocations before the join are done
         self._newcomer = True  # has not joined since it subscribed
@@ -176,6 +178,12 @@ class ClassicMember:
         self._rebalance.abandon()
         self._failure = error
         self._state = S.FAILED
+
+    def _report(self, error: KafkaError) -> None:
+        """Let a read raise an error; the member keeps its place, as in Java."""
+        if not self._reported:
+            self._reported = True
+            self._failure = error
 
     def _fence(self, error: KafkaError) -> None:
         """Another member has the instance id: this one's member id is no longer valid."""

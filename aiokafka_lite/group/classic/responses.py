@@ -19,7 +19,8 @@ anything else          failed                    beat again                -
 "Lost" applies to the generation in the request; a response to a past generation is ignored. A
 rejoin waits for a growing pause, except the first one after a loss or a rebalance. A lost
 connection counts as a retriable error, and the coordinator is looked up; likewise after a failed
-authentication.
+authentication. A member with an assignment reports the latter and keeps its place, because the
+coordinator keeps it, too, until the session times out.
 
 Source: AbstractCoordinator and ConsumerCoordinator of Kafka's Java client, 4.x.
 """
@@ -102,6 +103,8 @@ class ClassicAnswers(ClassicMember):
                 self.counters.last_heartbeat = sent.at
                 if sent.era == self._place.era:
                     self._session.on_answered(sent.at)
+                    self._reported = False
+                    self._rejections = 0
             case HeartbeatResponse():
                 self._on_heartbeat_error(self._error(response.error_code, HEARTBEAT), sent, now)
             case LeaveGroupResponse():
@@ -115,7 +118,9 @@ class ClassicAnswers(ClassicMember):
         """A request or the coordinator lookup failed."""
         if kind == FIND_COORDINATOR:
             self._coordinator.on_failed(now)
-            if not error.retriable and self._state in ACTIVE:
+            if isinstance(error, AuthenticationFailedError) and self._state in SYNCED:
+                self._report(error)
+            elif not error.retriable and self._state in ACTIVE:
                 self._fail(error)
             return
         sent = self._place.on_outcome(kind)
@@ -233,6 +238,10 @@ class ClassicAnswers(ClassicMember):
                 self._rebalance.want("group is already rebalancing")
         elif isinstance(error, _NO_MEMBER):
             self._lose(str(error), member_id=isinstance(error, UnknownMemberIdError))
+        elif isinstance(error, AuthenticationFailedError) and self._state in SYNCED:
+            self._report(error)
+            self._rejections += 1
+            self._session.on_failed(now, self.options.retry_backoff.delay(self._rejections))
         elif error.fatal_to_consumer and self._state in ACTIVE:
             self._fail(error)
         else:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Final
 
 from aiokafka_lite.errors import (
+    AuthenticationFailedError,
     FencedInstanceIdError,
     FencedMemberEpochError,
     GroupCoordinatorNotAvailableError,
@@ -59,6 +60,9 @@ def reaction(error: KafkaError, *, answered: bool, joining: bool) -> Reaction:
         answered: True if a coordinator responded.
         joining: True if the heartbeat was a join: rejoining cannot help against unknown ids then.
     """
+    if not answered and isinstance(error, AuthenticationFailedError) and not joining:
+        # Java gives up. The coordinator keeps the member until its session times out.
+        return Reaction.REPORT
     if not answered:
         return Reaction.LOST if error.retriable else Reaction.FATAL
     if isinstance(error, GroupIdNotFound):

@@ -361,9 +361,7 @@ class ConsumerMembership(ConsumerMember):
         if sent.era != self._standing.era:
             return
         if what is Reaction.REPORT:
-            if self._state in IN_GROUP and self._last_failure is None:
-                self._failure = self._explain(error)
-                self._last_failure = self._failure
+            self._report(error)
         elif what is Reaction.FENCED:
             self._pace.on_fenced(now, joins=sent.joins)
             self._on_fenced(error)
@@ -377,8 +375,15 @@ class ConsumerMembership(ConsumerMember):
         self._pace.on_failed(now)
         if self._state is MemberState.LEAVING:
             self._standing.on_farewell_failed(again=error.retriable)
+        elif isinstance(error, AuthenticationFailedError) and self._standing.inside:
+            self._report(error)
         elif not error.retriable and self._must_heartbeat:
             self._on_fatal(error)
+
+    def _report(self, error: KafkaError) -> None:
+        """Let a read raise an error; the member keeps its place."""
+        if self._state in IN_GROUP and self._last_failure is None:
+            self._failure = self._last_failure = self._explain(error)
 
 
 def _assigns_the_impossible(response: HeartbeatResponse) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.errors import (
+    AuthenticationFailedError,
     BrokerResponseError,
     GroupAuthorizationFailedError,
     IllegalStateError,
@@ -352,6 +353,10 @@ def test_every_error_of_a_heartbeat(code: int, where: str) -> None:
         assert machine.state is before
         assert machine.rejoin_needed
         assert machine.generation > 0
+    elif isinstance(error, AuthenticationFailedError) and where not in ("preparing", "electing"):
+        assert machine.state is before
+        assert isinstance(script.steps()[0], Fail)
+        return
     elif error.fatal_to_consumer:
         assert machine.state is S.FAILED
     else:
@@ -677,6 +682,41 @@ def test_broken_heartbeats_are_retried_and_never_cost_the_partitions() -> None:
     assert script.machine.generation == 1
     assert script.machine.assignment == frozenset(T[:2])
     assert 100 < beats < 1_000
+
+
+@pytest.mark.parametrize("search", [True, False])
+def test_a_failed_authentication_is_reported_and_the_place_is_kept(search: bool) -> None:
+    script = Script()
+    script.to_stable()
+    machine = script.machine
+    began, fails, attempts = script.now, 0, 0
+    machine.on_coordinator_lost(script.now)
+    while script.now < began + 100.0:
+        for step in script.steps():
+            fails += isinstance(step, Fail)
+            if isinstance(step, FindCoordinator) and search:
+                attempts += 1
+                machine.on_error(FIND_COORDINATOR, AuthenticationFailedError("no"), script.now)
+            elif isinstance(step, FindCoordinator):
+                machine.on_coordinator(script.now)
+            elif isinstance(step, Send):
+                attempts += 1
+                assert step.kind == "Heartbeat"
+                machine.on_error("Heartbeat", AuthenticationFailedError("no"), script.now)
+        at = machine.next_wakeup(script.now)
+        assert at is not None
+        script.now = at
+        if attempts == 50:
+            machine.retry(script.now)
+    assert fails == 2  # once until the application reads on
+    assert 80 < attempts < 120  # once a second in the end
+    assert (machine.state, machine.generation, machine.member_id) == (S.STABLE, 1, "me")
+    machine.on_coordinator(script.now)
+    script.beat()
+    assert machine.assignment == frozenset(T[:2])
+    script.beat(None)
+    machine.on_error("Heartbeat", AuthenticationFailedError("again"), script.now)
+    assert isinstance(script.steps()[0], Fail)  # of the next outage
 
 
 def test_a_rejoin_on_the_way_waits_for_the_assignment() -> None:

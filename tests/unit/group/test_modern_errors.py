@@ -273,6 +273,38 @@ def test_coordinator_lookups_that_fail_are_repeated_with_backoff(state: MemberSt
         assert 50 <= searches <= 70  # once a second in the end
 
 
+@pytest.mark.parametrize("state", [RECONCILING, ACKNOWLEDGING, STABLE])
+@pytest.mark.parametrize("search", [True, False])
+def test_a_failed_authentication_is_reported_and_the_place_is_kept(
+    state: MemberState, search: bool
+) -> None:
+    hand = Hand().sending(state)
+    machine = hand.machine
+    before = machine.commit_identity()
+    assert before is not None
+    fails = 0
+    if search:
+        machine.on_error(HEARTBEAT, KafkaConnectionError("cut"), hand.now)
+    else:
+        machine.on_error(HEARTBEAT, AuthenticationFailedError("no"), hand.now)
+    for turn in range(6):
+        if turn == 3:
+            machine.retry(hand.now)
+        hand.now += 2.0
+        steps = hand.steps()
+        assert FindCoordinator() in steps
+        if search:
+            machine.on_error(FIND_COORDINATOR, AuthenticationFailedError("no"), hand.now)
+        else:
+            machine.on_coordinator(hand.now)
+            hand.step(Send)
+            machine.on_error(HEARTBEAT, AuthenticationFailedError("no"), hand.now)
+        fails += sum(isinstance(step, Fail) for step in [*steps, *hand.steps()])
+    assert fails == 2  # once until the application reads on
+    assert machine.commit_identity() == before
+    assert machine.state in (RECONCILING, ACKNOWLEDGING, STABLE)
+
+
 def test_a_search_that_is_refused_is_fatal() -> None:
     hand = Hand()
     hand.machine.on_subscription(["t"], hand.now)

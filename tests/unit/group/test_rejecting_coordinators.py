@@ -73,6 +73,43 @@ async def test_member_leaves_a_rejecting_broker_for_the_new_coordinator(protocol
             await asyncio.sleep(0.02)
 
 
+@PROTOCOLS
+async def test_member_keeps_its_place_while_the_coordinator_rejects_it(protocol: str) -> None:
+    """As in Java's classic consumer: the application continues to read, and nothing rebalances."""
+    async with (
+        guarded() as cluster,
+        AIOKafkaConsumer(
+            "orders", group_id="g", group_protocol=protocol, **options(cluster)
+        ) as consumer,
+        AIOKafkaProducer(**options(cluster)) as producer,
+        asyncio.timeout(60),
+    ):
+        assert consumer._core.group is not None
+        driver = consumer._core.group.driver
+        membership = driver.membership
+        while membership.state.name != "STABLE" or len(consumer.assignment()) < BROKERS:
+            await asyncio.sleep(0.02)
+        before = membership.commit_identity()
+        rebalances, beats = membership.counters.rebalances, membership.counters.heartbeats
+        rejection = reject(cluster, 0)
+        cluster.disconnect(0)
+        with pytest.raises(AuthenticationFailedError):
+            await consumer.getone()
+        assert len(consumer.assignment()) == BROKERS
+        rejection.remove()
+        while membership.counters.heartbeats == beats:
+            await asyncio.sleep(0.02)
+        assert membership.commit_identity() == before
+        reading = asyncio.create_task(read_on(consumer, 1))
+        while not reading.done():
+            await producer.send_and_wait("orders", b"v", partition=0)
+            await asyncio.sleep(0.02)
+        await consumer.commit()
+        assert membership.commit_identity() == before
+        assert membership.counters.rebalances == rebalances
+        assert membership.counters.lost == 0
+
+
 async def read_on(consumer: AIOKafkaConsumer, count: int) -> None:
     """Read records as an application that continues after a failed authentication."""
     while count:
