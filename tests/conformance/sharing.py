@@ -135,10 +135,17 @@ class Sharer:
         await asyncio.sleep(0.05)
 
     async def warm_up(self, *partitions: int) -> None:
-        """Have the leader load the state of empty partitions, which takes it some time."""
-        for epoch in (0, 1):
-            request = self.fetch_request(*partitions, epoch=epoch, max_wait_ms=300, min_bytes=1)
-            await self.target.quietly(request, 2, self.name)
+        """Have the leader load the state of empty partitions, which takes it some time: two fetches
+        without an error, the second of which waits in vain."""
+        epoch = loaded = 0
+        async with asyncio.timeout(PATIENCE):
+            while loaded < 2:
+                request = self.fetch_request(*partitions, epoch=epoch, max_wait_ms=300, min_bytes=1)
+                answer = await self.target.quietly(request, 2, self.name)
+                fetched = [each for topic in answer.responses for each in topic.partitions]
+                failed = answer.error_code or any(each.error_code for each in fetched)
+                loaded = 0 if failed else loaded + 1
+                epoch = 0 if answer.error_code else epoch + 1
         await self.target.quietly(self.fetch_request(epoch=-1), 2, self.name)
         self.session = 0
 
