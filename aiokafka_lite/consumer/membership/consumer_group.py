@@ -9,12 +9,10 @@ Non-obvious:
 - A listener's exception is logged and the rebalance continues, as in aiokafka: raising it from a
   read (as Java does from poll) would surprise the reader and change nothing.
 - `unsubscribe` is synchronous: the partitions are removed when it returns. Their offsets to commit
-  and the listener to call are kept as `_Parting` until the membership's own Revoke.
+  and the listener to call are kept as `Parting` until the membership's own Revoke.
 - A fatal error is raised once, by `start` or by a read, which makes the membership try again: the
   cause may have been fixed meanwhile. Only a fenced member stays fenced.
-- A read that is served from a decoded chunk does not call this class, because that would double its
-  cost. It still counts as a poll, even if the application takes minutes per record: a timer
-  checks periodically whether records were taken.
+- A read that is served from a decoded chunk does not call this class: see `ChunkPolls`.
 - Tasks refer to this object, not to the public class. If the application's listener refers to the
   consumer, that reference cycle keeps a dropped consumer alive.
 """
@@ -22,81 +20,35 @@ Non-obvious:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import replace
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.abc import ConsumerRebalanceListener
-from aiokafka_lite.client import ClusterMetadata
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.commits.auto_commit import Commits
-from aiokafka_lite.consumer.commits.committer import named
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, GroupOptions
 from aiokafka_lite.consumer.membership.assignment import Assignment
-from aiokafka_lite.consumer.membership.rebalance_listeners import SHARE, ListenerCalls
+from aiokafka_lite.consumer.membership.chunk_polls import ChunkPolls
+from aiokafka_lite.consumer.membership.first_assignment import FirstAssignment
+from aiokafka_lite.consumer.membership.given_up import check_given_up
+from aiokafka_lite.consumer.membership.group_protocol import GroupProtocol
+from aiokafka_lite.consumer.membership.parting import Parting
+from aiokafka_lite.consumer.membership.rebalance_listeners import SHARE, ListenerCalls, Work
 from aiokafka_lite.consumer.membership.subscription import Subscription
 from aiokafka_lite.consumer.membership.unsubscribed import Unwanted
 from aiokafka_lite.consumer.partitions.delivery import Delivery
 from aiokafka_lite.consumer.partitions.positions import Positions
-from aiokafka_lite.coordinator.strategy import assignors_of
-from aiokafka_lite.errors import (
-    CommitFailedError,
-    ConsumerStoppedError,
-    FencedInstanceIdError,
-    KafkaError,
-    KafkaTimeoutError,
-    RebalanceInProgressError,
-)
-from aiokafka_lite.group.assignment_lease import AssignmentLease, ConsumerGroupMetadata, LeaseBook
-from aiokafka_lite.group.assignors.interface import choose_rebalance_protocol
-from aiokafka_lite.group.classic.machine import ClassicMembership, ClassicState
-from aiokafka_lite.group.consumer.machine import ConsumerMembership
-from aiokafka_lite.group.membership import Membership, RebalanceProtocol
+from aiokafka_lite.errors import FencedInstanceIdError, KafkaError
+from aiokafka_lite.group.assignment_lease import ConsumerGroupMetadata, LeaseBook
+from aiokafka_lite.group.classic.machine import ClassicState
 from aiokafka_lite.group.membership_driver import GroupDriver
 from aiokafka_lite.group.offsets.store import Committed, OffsetStore
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger(__name__)
-
-
-EMPTY_FOR = 6.0
-"""Seconds that `start` waits for the first partition if rebalances are not eager: the other members
-learn which partitions to give up within a heartbeat interval (5 seconds by default in KIP-848)."""
-
-LOOKS = 8
-"""Number of checks per max.poll.interval whether records were taken from a chunk."""
-
-
-@dataclass(slots=True)
-class _Parting:
-    """The remainder of a subscription after `unsubscribe`.
-
-    Attributes:
-        offsets: The application's positions.
-        done: The processed part of these, to commit before the partitions are revoked.
-        listener: The listener to call.
-        notified: True once the call of the listener has begun.
-        lease: Valid while the listener runs, which may still commit.
-    """
-
-    offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    done: Mapping[TopicPartition, OffsetAndMetadata]
-    listener: ConsumerRebalanceListener | None
-    notified: bool = False
-    lease: AssignmentLease = field(default_factory=AssignmentLease)
-
-
-class Work(Protocol):
-    """Processing of records in steps that a rebalance must not interrupt."""
-
-    async def before_going(self, partitions: set[TopicPartition]) -> None:
-        """Return when no step involves these partitions any more, or when that would take too long.
-        They are about to be revoked: withheld, but still assigned."""
 
 
 class ConsumerGroup:
@@ -145,26 +97,13 @@ class ConsumerGroup:
         self._track_topics = track_topics
         self._loop = loop
         self._tasks = TaskOwner(f"group {self.options.group_id}", on_error, loop)
-        assignors = (
-            ()
-            if options.modern
-            else assignors_of(options.strategy, ClusterMetadata(lambda: cluster.metadata))
-        )
-        membership: Membership = (
-            ConsumerMembership(self.options)
-            if options.modern
-            else ClassicMembership(self.options, assignors)
-        )
-        self._modern = options.modern
-        self._gradual = options.modern or (
-            choose_rebalance_protocol(assignors) is RebalanceProtocol.COOPERATIVE
-        )
+        protocol = GroupProtocol.of(options, self.options, cluster)
         self.driver = GroupDriver(
             cluster,
-            membership,
+            protocol.membership,
             self,
             options=self.options,
-            assignors=assignors,
+            assignors=protocol.assignors,
             tasks=self._tasks,
             loop=loop,
         )
@@ -196,20 +135,27 @@ class ConsumerGroup:
         self._notified_listener: ConsumerRebalanceListener | None = (
             None  # called for an assignment last
         )
-        self._assigned = False  # True after the first assignment of the subscription
-        self._changed = asyncio.Event()
-        self._parting: _Parting | None = None
+        self._first = FirstAssignment(
+            cluster,
+            self.options,
+            subscription,
+            assignment,
+            gradual=protocol.gradual,
+            raise_failure=self.raise_failure,
+            heartbeat=self._heartbeat if options.modern else None,
+            loop=loop,
+        )
+        self._parting: Parting | None = None
         self._close_by: float | None = None
         self.work: Work | None = None
         """Awaited before partitions are revoked."""
         self._listeners = ListenerCalls(consumer_options.log_name, loop)
-        self._delivery = delivery
+        self._chunk_polls = ChunkPolls(
+            delivery, self.options.max_poll_interval, self._on_taken, loop
+        )
         self.leases = leases
         self._waiting = False  # a read waits for records
         self._read_as: ConsumerGroupMetadata | None = None
-        self._taken = (0, 0)  # the chunk and its index at the last check
-        self._check_timer: asyncio.TimerHandle | None = None
-        self._ended = False
 
     # --- calls of the application
 
@@ -238,9 +184,9 @@ class ConsumerGroup:
             return
         if self._parting is None and self.driver.membership.assignment:
             given, done = self.commits.given(), self.commits.given(at_work=False)
-            self._parting = _Parting(given, done, self._subscription.listener)
-        self._assigned = self.joined = False
-        self._changed.set()
+            self._parting = Parting(given, done, self._subscription.listener)
+        self.joined = False
+        self._first.on_unsubscribed()
         self.driver.membership.leave("the application unsubscribed", self._loop.time())
         self.driver.wake()
 
@@ -265,30 +211,13 @@ class ConsumerGroup:
         return ConsumerGroupMetadata.leased(member, self.leases.current)
 
     def check_commit(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reject offsets of partitions that were revoked and assigned again since the last read.
-
-        With the current metadata the coordinator would accept them, although another member may
-        have read further meanwhile. In Java a rebalance happens only within a poll, so none can
-        complete between a read and its commit.
-
-        A read by any task ends this: its call does not know which read the offsets of a later
-        commit came from. Java's client accepts them then, too. They cannot be compared with what
-        was delivered since: a listener may commit partitions that came back before they are read,
-        and an application may commit an offset of its choice. Offsets in a transaction carry the
-        lease of their read instead.
+        """Reject offsets of partitions that were revoked since the last read (`check_given_up`).
 
         Raises:
             CommitFailedError: With RebalanceInProgressError as its cause.
         """
         if self._subscription.shared and self._read_as is not None:
-            given_up = self.leases.current.given_up
-            if given_up and (gone := [tp for tp in partitions if tp in given_up]):
-                error = CommitFailedError(
-                    "Commit cannot be completed since the group has rebalanced: it revoked "
-                    f"{named(gone)} from this consumer after the last read, and another member may "
-                    "have read further. Read again before committing"
-                )
-                raise error from RebalanceInProgressError(self.options.group_id)
+            check_given_up(partitions, self.leases.current.given_up, self.options.group_id)
 
     @property
     def parting(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
@@ -317,7 +246,7 @@ class ConsumerGroup:
                 if not self._started:
                     self._started = True
                     self.driver.start()
-                    self._check_reads()
+                    self._chunk_polls.start()
         if self._started:
             self.driver.on_metadata(metadata)
 
@@ -350,18 +279,10 @@ class ConsumerGroup:
             return 0.0
         return None if self._read_at is None else max(now - self._read_at, 0.0)
 
-    def _check_reads(self) -> None:
-        """Report records that were taken without a call of `on_read` as a poll."""
-        chunk = self._delivery.current
-        taken = (id(chunk), chunk.index)
-        if taken != self._taken:
-            self._taken = taken
-            if chunk.index:
-                self._read_at = self._loop.time()
-                self.driver.poll(self._waiting)
-        self._check_timer = self._loop.call_later(
-            self.options.max_poll_interval / LOOKS, self._check_reads
-        )
+    def _on_taken(self) -> None:
+        """The application took records without a call of `on_read`."""
+        self._read_at = self._loop.time()
+        self.driver.poll(self._waiting)
 
     def raise_failure(self) -> None:
         """Raise the membership's failure, if any; the membership then tries again. A manual
@@ -392,51 +313,15 @@ class ConsumerGroup:
             KafkaError: The membership has failed.
             ConsumerStoppedError: The consumer was stopped meanwhile.
         """
-        group_id, patience = self.options.group_id, self.options.request_timeout
         # The application cannot poll before `start` returns.
         self.driver.poll(waiting=True)
         try:
-            while not self._assigned and self._subscription.shared:
-                if self._ended:
-                    raise ConsumerStoppedError()
-                self.raise_failure()
-                self._changed.clear()
-                try:
-                    async with asyncio.timeout(patience):
-                        await self._changed.wait()
-                except TimeoutError:
-                    coordinators = self._cluster.coordinators
-                    if coordinators.get(CoordinatorKind.GROUP, group_id) is None:
-                        raise KafkaTimeoutError(
-                            f"No coordinator of group {group_id} was found within {patience:g} s"
-                        ) from None
-            if self._gradual:
-                await self._wait_for_some()
+            await self._first.wait()
         finally:
             self.driver.poll(self._waiting)
 
-    async def _wait_for_some(self) -> None:
-        """Wait for the first partitions, for a limited time: there may be none to assign.
-
-        If rebalances are not eager, a new member has no partitions until the others have given some
-        up. And the broker that assigns (KIP-848) answers at once, even if it does not know a topic
-        yet or has not resolved a pattern.
-        """
-        until, pause = self._loop.time() + EMPTY_FOR, 0.1
-        while not self._assignment.partitions and self._subscription.shared:
-            if self._ended:
-                raise ConsumerStoppedError()
-            self.raise_failure()
-            left = until - self._loop.time()
-            if left <= 0:
-                return
-            if self._modern:
-                self.driver.rejoin("start() waits for partitions")  # a heartbeat, nothing more
-            self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(pause, left)):
-                    await self._changed.wait()
-            pause = min(2 * pause, 1.0)
+    def _heartbeat(self) -> None:
+        self.driver.rejoin("start() waits for partitions")  # a heartbeat, nothing more
 
     async def committed(
         self, partitions: Collection[TopicPartition]
@@ -457,10 +342,8 @@ class ConsumerGroup:
 
     def abort(self) -> None:
         """Close at once, without awaiting."""
-        self._ended = True
-        self._changed.set()
-        if self._check_timer is not None:
-            self._check_timer.cancel()
+        self._first.end()
+        self._chunk_polls.stop()
         self.commits.close()
         self.driver.abort()
         self._tasks.cancel()
@@ -526,13 +409,13 @@ class ConsumerGroup:
             await self._listeners.call(listener.on_partitions_assigned, news)
             self._assignment.release(news)
         self._unwanted.hold()
-        self._assigned = self.joined = self._parting is None
-        self._changed.set()
+        self.joined = self._parting is None
+        self._first.on_assigned(self.joined)
 
     def on_fail(self, error: KafkaError) -> None:
         """The membership has failed: let `start` or the next read raise the error."""
         self.failure = self.last_failure = error
-        self._changed.set()
+        self._first.on_failed()
         self._on_failure()
 
     def on_change(self) -> None:
@@ -542,10 +425,9 @@ class ConsumerGroup:
             self._parting = None
         self._track_topics()
 
-    async def _part(self, parting: _Parting, partitions: Collection[TopicPartition]) -> None:
+    async def _part(self, parting: Parting, partitions: Collection[TopicPartition]) -> None:
         """Give up the partitions that the application unsubscribed from."""
-        offsets = {tp: at for tp, at in parting.done.items() if tp in partitions}
-        await self.commits.commit_last(offsets, self._commit_deadline())
+        await self.commits.commit_last(parting.done_of(partitions), self._commit_deadline())
         if parting.listener is not None:
             parting.notified = True
             await self._listeners.call(parting.listener.on_partitions_revoked, partitions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.structs import TopicPartition
@@ -18,6 +18,14 @@ following steps, such as LeaveGroup, need the rest."""
 
 ListenerMethod: TypeAlias = Callable[[set[TopicPartition]], Awaitable[None] | None]
 """A listener's method."""
+
+
+class Work(Protocol):
+    """Processing of records in steps that a rebalance must not interrupt."""
+
+    async def before_going(self, partitions: set[TopicPartition]) -> None:
+        """Return when no step involves these partitions any more, or when that would take too long.
+        They are about to be revoked: withheld, but still assigned."""
 
 
 class ListenerCalls:

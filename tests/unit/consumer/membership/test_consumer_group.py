@@ -12,7 +12,7 @@ import pytest
 from aiokafka_lite import SubscriptionPattern
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.membership import consumer_group as group
+from aiokafka_lite.consumer.membership import first_assignment
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka_lite.coordinator.protocol import (
     ConsumerProtocolMemberAssignment,
@@ -128,7 +128,7 @@ async def test_a_newcomer_has_its_share_when_its_start_returns(make: Make) -> No
 
 
 async def test_more_members_than_partitions(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "EMPTY_FOR", 1.0)
+    monkeypatch.setattr(first_assignment, "EMPTY_FOR", 1.0)
     members = [make("other") for _ in range(3)]
     async with asyncio.timeout(10):
         await asyncio.gather(*(member.start() for member in members))
