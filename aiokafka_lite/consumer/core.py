@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 from aiokafka_lite._home import check_home
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.large_metadata import Slices
 from aiokafka_lite.cluster.leader_requests import LeaderRequests
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import Metadata
@@ -44,6 +45,7 @@ from aiokafka_lite.consumer.membership.assignment import Assignment
 from aiokafka_lite.consumer.membership.subscription import Subscription
 from aiokafka_lite.consumer.offsets.end_offsets import EndOffsets
 from aiokafka_lite.consumer.offsets.offset_validation import Validation
+from aiokafka_lite.consumer.offsets.position_checks import PositionChecks
 from aiokafka_lite.consumer.offsets.position_resolver import CommittedOffset, PositionResolver
 from aiokafka_lite.consumer.partitions.delivery import Delivery, Record
 from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE, UNKNOWN_EPOCH
@@ -157,12 +159,14 @@ class ConsumerCore:
             self._tasks,
             metadata_max_age=metadata_max_age,
             resolve_positions=self._resolve_positions,
+            on_placed=self._on_placed,
             loop=loop,
         )
         self._ends = EndOffsets(cluster, self.positions, options, self._tasks)
         self.validation = Validation(
             cluster, self.positions, self.buffer, options, self._tasks, loop, self._on_validated
         )
+        self._checks = PositionChecks(self.positions, self.validation, self.resolver, loop)
         self.leases = LeaseBook()
         self.assignment = Assignment(
             cluster,
@@ -260,6 +264,10 @@ class ConsumerCore:
         await wait_for_topics(self.cluster, self.subscription.topics, deadline)
         if self.subscription.pattern is not None:
             await self.cluster.refresh(deadline)
+        await self._assign_first()
+        if self.stopping:
+            raise ConsumerStoppedError()
+        self._track_topics()  # the subscription may have changed meanwhile
         self.started = True
         self.assignment.active = True
         self.cluster.add_listener(self._on_metadata)
@@ -278,6 +286,16 @@ class ConsumerCore:
                 extra=log_extra(self.options.log_name),
             )
         self.push.start(self._pushed_metrics)
+
+    async def _assign_first(self) -> None:
+        """Assign the partitions of the subscription, a part of them in each iteration of the event
+        loop. `_on_metadata` then adds what is missing, and removes what was unsubscribed meanwhile.
+        """
+        slices = Slices()
+        for part in self.subscription.first_partitions(self.cluster.metadata):
+            self.assignment.extend(part)
+            if slices.over():
+                await slices.pause()
 
     async def stop(self) -> None:
         """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
@@ -565,13 +583,12 @@ class ConsumerCore:
         )
         if partitions is not None:
             self.assignment.replace(partitions)
-        states: Iterable[PartitionState] = self.fetcher.on_metadata(metadata)
+        placed = self.fetcher.on_metadata(metadata)
         if partitions is not None or metadata.version != self._metadata_version:
-            states = self.positions  # otherwise there are only new leaders (KIP-951), maybe often
+            self._checks.check_all()
+        else:  # there are only new leaders (KIP-951), maybe often
+            self._checks.check(placed)
         self._metadata_version = metadata.version
-        self.validation.on_metadata(states)
-        if any(state.reset is not None for state in states):
-            self.resolver.wake()  # a recreated topic may need a new lookup
         self._request_lost_leaders()
         if self.group is not None:
             self.group.on_metadata(metadata)
@@ -582,7 +599,13 @@ class ConsumerCore:
         if self.crash is None:
             self.reader.fail(topics_refusal(self.cluster.metadata, self.subscription.topics))
 
+    def _on_placed(self, states: Collection[PartitionState]) -> None:
+        self._checks.check(states)
+        self._request_lost_leaders()
+
     def _request_lost_leaders(self) -> None:
+        if self.fetcher.placing:
+            return  # `_on_placed` follows
         missing = any(state.source.node == NOWHERE for state in self.positions.unsettled)
         self._leader_requests.update(missing=missing)
 

@@ -16,6 +16,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 from copy import copy
+from functools import partial
 from itertools import islice
 from typing import Final, Protocol, TypeAlias
 from uuid import UUID
@@ -29,11 +30,13 @@ from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.buffering.waiters import Waiters
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
 from aiokafka_lite.consumer.fetching.fetch_session import SESSION_ERRORS, FetchSession
-from aiokafka_lite.consumer.fetching.in_flight_fetch import FetchFlight
+from aiokafka_lite.consumer.fetching.in_flight_fetch import FetchFlight, UnreadFetch
+from aiokafka_lite.consumer.fetching.loop_budget import LoopBudget
 from aiokafka_lite.consumer.fetching.partition_response import Answers
+from aiokafka_lite.consumer.fetching.response_codec import read_fetch_response
 from aiokafka_lite.consumer.partitions.positions import PartitionState
 from aiokafka_lite.consumer.partitions.response_body import ResponseBody
-from aiokafka_lite.errors import FetchSessionTopicIdError, KafkaError
+from aiokafka_lite.errors import FetchSessionTopicIdError, KafkaError, KafkaProtocolError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.throttle import LONGEST_THROTTLE
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch
@@ -67,6 +70,7 @@ class FetchOwner(Protocol):
     options: ConsumerOptions
     tasks: TaskOwner
     answers: Answers
+    budget: LoopBudget
     topic_ids: dict[str, UUID]
     loop: asyncio.AbstractEventLoop
 
@@ -119,6 +123,7 @@ class BrokerFetch:
         self._last_bytes = 0  # of the last response
         self._applying = False  # True while a response is applied and waiting reads take from it
         self._closed = False
+        self._queued = False  # True while a send of the task waits for an iteration of the loop
         self._changed = asyncio.Event()
         self._task = fetcher.tasks.spawn(self._run(), f"fetch from broker {node}")
 
@@ -205,15 +210,23 @@ class BrokerFetch:
                 self._handle_failure(failure)
                 continue
             now = self._loop.time()
-            if self._in_flight is not None or self._applying or not self._maybe_send(now):
+            if self._in_flight is None and not self._applying and not self._queued:
+                self._queued = True
+                self._fetcher.budget.run(self._send_in_turn)
+            if self._failure is None:
                 await self._wait(now)
+
+    def _send_in_turn(self) -> None:
+        """Send the next fetch, or wake the task if that is not possible."""
+        self._queued = False
+        self._send_or_fail()
 
     async def _wait(self, now: float) -> None:
         """Wait until a connection is made, a pause is over, or `wake` is called.
 
         Args:
-            now: The loop time at which `_maybe_send` refused. With a later one, a pause that ended
-                in between would be waited for without a timer, possibly for ever.
+            now: A loop time before `_maybe_send` refused. With a later one, a pause that ended in
+                between would be waited for without a timer, possibly for ever.
         """
         self._changed.clear()
         until: float | None = None
@@ -293,7 +306,9 @@ class BrokerFetch:
             wanted, self._fetcher.topic_ids, latest, max_wait=max_wait, max_bytes=max_bytes
         )
         self._sent_at = time.monotonic()
-        self._in_flight = flight = FetchFlight(request, self._on_answer, self._on_lost)
+        self._in_flight = flight = FetchFlight(
+            request, self._on_answer, self._on_lost, self._fetcher.budget.is_used_up
+        )
         try:
             connection.send_for(
                 flight,
@@ -324,11 +339,21 @@ class BrokerFetch:
         awaited = [state for state in self.line if any(not w or state.tp in w for w in waiters)]
         return awaited, min(max_bytes, self._options.max_partition_fetch_bytes)
 
-    def _on_answer(self, response: FetchResponse) -> None:
-        """Process a response in the loop iteration that received it. Never raises."""
+    def _on_answer(self, response: FetchResponse | UnreadFetch) -> None:
+        """Process a response in the loop iteration that received it, or in a burst later: until
+        then it counts as in flight. Never raises."""
+        self._fetcher.budget.run(partial(self._apply, response))
+
+    def _apply(self, response: FetchResponse | UnreadFetch) -> None:
         self._in_flight = None
         if self._closed:
             return
+        if isinstance(response, UnreadFetch):
+            try:
+                response = read_fetch_response(*response)
+            except Exception as error:
+                self._on_unreadable(error)
+                return
         self._applying = True
         filled: list[PartitionState] = []
         try:
@@ -353,6 +378,16 @@ class BrokerFetch:
         else:
             self._continue()
 
+    def _on_unreadable(self, error: Exception) -> None:
+        """A response cannot be decoded: close the connection, as it does itself outside a burst."""
+        connection = self._connection
+        text = f"{connection}: the response to Fetch cannot be read: {error}"
+        if connection is not None:
+            connection.close(KafkaProtocolError(text))
+        failure = KafkaProtocolError(text)
+        failure.__cause__ = error
+        self._on_lost(failure)
+
     def _update_filled(self, filled: Iterable[PartitionState]) -> None:
         """Update the partitions that received data."""
         for state in filled:
@@ -361,6 +396,9 @@ class BrokerFetch:
 
     def _continue(self) -> None:
         self._applying = False
+        self._send_or_fail()
+
+    def _send_or_fail(self) -> None:
         if self._closed:
             return
         try:
@@ -414,8 +452,15 @@ class BrokerFetch:
         body = ResponseBody(size, self._on_released)
         self.bytes += size
         self._last_bytes = size
-        hints: list[PartitionHint] = []
         fetcher = self._fetcher
+        hints: list[PartitionHint] = [
+            (answer.asked.state.tp, answer.data.current_leader)
+            for answer in answers
+            if answer.data.current_leader.leader_id >= 0
+        ]
+        if hints:
+            # First, because then the errors of the moved partitions need no retry.
+            self._on_leader_hints(hints, response)
         try:
             for answer in answers:
                 state = answer.asked.state
@@ -423,13 +468,9 @@ class BrokerFetch:
                     filled.append(state)
                     if state in self.line:
                         self.line.move_to_end(state)
-                if answer.data.current_leader.leader_id >= 0:
-                    hints.append((state.tp, answer.data.current_leader))
         finally:
             if body.parts == 0:
                 self._on_released(size)
-        if hints:
-            self._on_leader_hints(hints, response)
         self._answered_at = int(time.time() * 1000)
         throttle, instant = response.throttle_time_ms / 1000, time.monotonic()
         fetcher.buffer.metrics.on_fetch(size, instant - self._sent_at, throttle, instant)

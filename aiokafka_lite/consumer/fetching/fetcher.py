@@ -34,8 +34,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import compress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import compress, islice
 from math import inf
 from operator import is_not
 from typing import Final
@@ -48,6 +48,7 @@ from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.buffering.waiters import Waiters
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
 from aiokafka_lite.consumer.fetching.broker_fetch import BrokerFetch
+from aiokafka_lite.consumer.fetching.loop_budget import LoopBudget
 from aiokafka_lite.consumer.fetching.partition_response import Answers
 from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
 from aiokafka_lite.consumer.partitions.positions import Ends, PartitionState, Positions
@@ -58,6 +59,9 @@ log = logging.getLogger(__name__)
 ENDS_KNOWN_FOR: Final = 30.0
 """Seconds for which the start and end offsets of a fetch response count as current. An idle
 partition gets a response every `fetch_max_wait_ms`; Kafka's metrics window is as long."""
+
+PLACED_AT_ONCE: Final = 256
+"""Partitions placed in one iteration of the event loop; about 2 ms."""
 
 LEAVE_WITHIN: Final = 0.5
 """Maximum seconds to end a fetch session: this only saves the broker some memory."""
@@ -75,6 +79,7 @@ class Fetcher:
         tasks: Owner of the tasks.
         metadata_max_age: Seconds for which to fetch from a follower that a leader named.
         resolve_positions: Called when partitions need a position lookup.
+        on_placed: Called with partitions that were placed after `on_metadata` returned.
         loop: The event loop of the consumer.
     """
 
@@ -89,8 +94,10 @@ class Fetcher:
         *,
         metadata_max_age: float,
         resolve_positions: Callable[[], None],
+        on_placed: Callable[[Collection[PartitionState]], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
+        self._on_placed = on_placed
         self.cluster = cluster
         self.positions = positions
         self.buffer = buffer
@@ -100,6 +107,7 @@ class Fetcher:
         self.topic_ids: dict[str, UUID] = {}
         """Ids of the assigned topics in the newest metadata."""
         self.loop = loop
+        self.budget = LoopBudget(loop)
         self.answers = Answers(
             self,
             positions,
@@ -109,8 +117,12 @@ class Fetcher:
             resolve_positions=resolve_positions,
         )
         self._brokers: dict[int, BrokerFetch] = {}
-        self._followed = EMPTY  # the metadata by which all settled partitions are placed
+        self._followed = EMPTY
+        """The metadata by which all partitions are placed, but the unsettled ones and `_due`."""
+        self._due: dict[PartitionState, None] = {}  # to be placed anew
+        self._scheduled = False  # True while a callback will place more of them
         self._pauses_end = 0.0  # loop time, of the pause begun last
+        self._paused: dict[float, list[PartitionState]] = {}  # by the end of their pause
         self._closed = False
 
     @property
@@ -163,27 +175,52 @@ class Fetcher:
     def on_metadata(self, metadata: Metadata) -> list[PartitionState]:
         """Follow the leaders. O(assigned topics + changed partitions).
 
+        If more than `PLACED_AT_ONCE` partitions changed, the others follow in later iterations of
+        the event loop; until then, they are fetched as if the metadata arrived later.
+
         Returns:
-            The partitions that were placed anew.
+            The partitions that were placed anew by this call; `on_placed` gets the others.
         """
-        changed = self._changed(metadata)
+        if self._followed is EMPTY:
+            self._due.update(self.positions.unsettled)  # which are all of them
+        else:
+            self._due.update(self._changed(metadata))
         self.topic_ids = {
             name: topic.topic_id
             for name in self.positions.by_topic
             if (topic := metadata.topics.get(name)) is not None and topic.topic_id is not None
         }
-        for state in changed:
-            self.place(state, metadata)
         self._followed = metadata
+        placed = self._place_some(metadata)
         for node, broker in list(self._brokers.items()):
             if not broker.partitions:
                 del self._brokers[node]
                 broker.close()
                 deadline = self.loop.time() + LEAVE_WITHIN
                 self.tasks.spawn(self._end_session(broker, deadline), f"leave broker {node}")
-        return changed
+        return placed
 
-    def _changed(self, metadata: Metadata) -> list[PartitionState]:
+    def _place_some(self, metadata: Metadata) -> list[PartitionState]:
+        """Place the next partitions that are due; a callback places the rest."""
+        some = list(islice(self._due, PLACED_AT_ONCE))
+        for state in some:
+            self.place(state, metadata)
+        if self._due and not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._place_more)
+        return some
+
+    def _place_more(self) -> None:
+        self._scheduled = False
+        if not self._closed:
+            self._on_placed(self._place_some(self.metadata))
+
+    @property
+    def placing(self) -> bool:
+        """True if partitions will be placed in a later iteration of the event loop."""
+        return bool(self._due)
+
+    def _changed(self, metadata: Metadata) -> dict[PartitionState, None]:
         """Return the partitions that `place` may place or update differently than before."""
         before = self._followed
         now = self.loop.time()
@@ -211,10 +248,11 @@ class Fetcher:
             broker = self._brokers.get(node)
             if broker is not None:
                 changed.update(dict.fromkeys(broker.partitions))
-        return list(changed)
+        return changed
 
     def place(self, state: PartitionState, metadata: Metadata) -> None:
         """Fetch a partition from its leader, or from the leader's preferred follower."""
+        self._due.pop(state, None)
         topic = metadata.topics.get(state.tp.topic)
         if topic is None or topic.topic_id is None:
             self.topic_ids.pop(state.tp.topic, None)
@@ -252,6 +290,7 @@ class Fetcher:
 
     def remove(self, state: PartitionState) -> None:
         """Stop fetching a partition from its current broker."""
+        self._due.pop(state, None)
         broker = self._brokers.get(state.source.node)
         state.source.node = NOWHERE
         if state.tp in self.positions:
@@ -348,15 +387,20 @@ class Fetcher:
         now = self.loop.time()
         if self._pauses_end - now < self.options.retry_backoff / 2:
             self._pauses_end = now + self.retry_delay
-        state.source.retry_at = self._pauses_end
-        self.loop.call_at(state.source.retry_at, self._end_pause, state, state.source.retry_at)
+        state.source.retry_at = until = self._pauses_end
+        paused = self._paused.get(until)
+        if paused is None:
+            paused = self._paused[until] = []
+            self.loop.call_at(until, self._end_pauses, until)
+        paused.append(state)
 
-    def _end_pause(self, state: PartitionState, until: float) -> None:
-        """End a pause when the timer fires, not by the clock: a coarse clock may still be behind,
-        and the partition would not be checked again."""
-        if state.source.retry_at == until:
-            state.source.retry_at = 0.0
-        self.update(state)
+    def _end_pauses(self, until: float) -> None:
+        """End pauses when the timer fires, not by the clock: a coarse clock may still be behind,
+        and the partitions would not be checked again."""
+        for state in self._paused.pop(until):
+            if state.source.retry_at == until:  # otherwise it moved, or is paused again
+                state.source.retry_at = 0.0
+                self.update(state)
 
 
 def _differing(reported: Mapping[int, Partition], known: Mapping[int, Partition]) -> Iterable[int]:

@@ -1,19 +1,32 @@
 """One fetch in flight, whose response is processed in the loop iteration that receives it.
 
 A future would need another iteration, and a task to await it: for single records that is a large
-part of the time from the socket to the application.
+part of the time from the socket to the application. Only in a burst of responses (`LoopBudget`),
+the later ones are decoded and processed in a later iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from aiokafka_lite.consumer.fetching.request_codec import write_fetch_request
 from aiokafka_lite.consumer.fetching.response_codec import read_fetch_response
 from aiokafka_lite.protocol.framing import RequestInPieces
 from aiokafka_lite.protocol.messages.fetch import FetchRequest, FetchResponse
 from aiokafka_lite.protocol.primitives import Buffer
+
+
+class UnreadFetch(NamedTuple):
+    """A response that is not decoded yet.
+
+    Attributes:
+        frame: The bytes after the size.
+        version: The version of the request.
+    """
+
+    frame: Buffer
+    version: int
 
 
 class FetchFlight(RequestInPieces):
@@ -23,6 +36,8 @@ class FetchFlight(RequestInPieces):
         request: The fetch request.
         on_answer: Called with the response. It must not raise.
         on_failure: Called if no response will arrive, possibly before the request was sent.
+        is_busy: True if `on_answer` will process a response in a later iteration of the event loop:
+            then it gets an undecoded one.
     """
 
     name: ClassVar[str] = FetchRequest.name
@@ -31,15 +46,17 @@ class FetchFlight(RequestInPieces):
     max_version: ClassVar[int] = FetchRequest.max_version
     flexible_from: ClassVar[int] = FetchRequest.flexible_from
 
-    __slots__ = ("_failure", "_on_answer", "_on_failure", "_over", "_request")
+    __slots__ = ("_failure", "_is_busy", "_on_answer", "_on_failure", "_over", "_request")
 
     def __init__(
         self,
         request: FetchRequest,
-        on_answer: Callable[[FetchResponse], None],
+        on_answer: Callable[[FetchResponse | UnreadFetch], None],
         on_failure: Callable[[BaseException], None],
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._request = request
+        self._is_busy = is_busy
         self._on_answer = on_answer
         self._on_failure = on_failure
         self._over = False
@@ -56,7 +73,9 @@ class FetchFlight(RequestInPieces):
     ) -> list[Buffer]:
         return [write_fetch_request(self._request, version, correlation_id, client_id)]
 
-    def read_response(self, frame: Buffer, version: int) -> FetchResponse:
+    def read_response(self, frame: Buffer, version: int) -> FetchResponse | UnreadFetch:
+        if self._is_busy():
+            return UnreadFetch(frame, version)
         return read_fetch_response(frame, version)
 
     # future
@@ -64,7 +83,7 @@ class FetchFlight(RequestInPieces):
     def done(self) -> bool:
         return self._over
 
-    def set_result(self, result: FetchResponse, /) -> None:
+    def set_result(self, result: FetchResponse | UnreadFetch, /) -> None:
         self._over = True
         self._on_answer(result)
 

@@ -99,6 +99,10 @@ class Assignment:
             self._resolver.wake()
             self._resolver.announce()
 
+    def extend(self, partitions: Iterable[TopicPartition]) -> None:
+        """Add partitions before `active`; those that are assigned stay as they are."""
+        self._positions.extend(partitions)
+
     def withhold(self, partitions: Collection[TopicPartition]) -> None:
         """Deliver no more records of these partitions, which are in transit."""
         for state in self._of(partitions):

@@ -8,9 +8,9 @@ subscriptions exclude one another until `unsubscribe`, as in Java.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from aiokafka_lite._arguments import as_partitions, topic_names
 from aiokafka_lite.abc import ConsumerRebalanceListener
@@ -18,6 +18,9 @@ from aiokafka_lite.cluster.metadata import Metadata, Topic
 from aiokafka_lite.consumer.membership.missing_partitions import Presence
 from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
 from aiokafka_lite.structs import TopicPartition
+
+PART: Final = 128
+"""Partitions that `Subscription.first_partitions` yields at once."""
 
 
 class SubscriptionPattern(NamedTuple):
@@ -72,6 +75,7 @@ class Subscription:
         self._seen: dict[str, Topic] = {}
         """The subscribed topics as of the last `on_metadata`; empty if any was uncertain."""
         self._returned = 0  # partitions of these
+        self._changes = 0  # calls that changed the subscription
 
     @property
     def manual(self) -> bool:
@@ -132,6 +136,7 @@ class Subscription:
             names = topic_names(topics)
         if self.kind not in (Kind.NONE, kind):
             raise _exclusive()
+        self._changes += 1
         self.kind = kind
         self.topics = names
         self.pattern = compiled
@@ -162,12 +167,14 @@ class Subscription:
         wanted = as_partitions(partitions)
         if self.kind not in (Kind.NONE, Kind.PARTITIONS):
             raise _exclusive()
+        self._changes += 1
         self.kind = Kind.PARTITIONS
         self.topics = frozenset(tp.topic for tp in wanted)
         return wanted
 
     def unsubscribe(self) -> None:
         """Clear the subscription; any kind may follow."""
+        self._changes += 1
         self.kind = Kind.NONE
         self.topics = frozenset()
         self.pattern = None
@@ -203,12 +210,7 @@ class Subscription:
         """
         if self.pattern is not None:
             before = self.topics
-            self.topics = frozenset(
-                topic.name
-                for topic in metadata.topics.values()
-                if self.pattern.match(topic.name)
-                and not (topic.is_internal and self._exclude_internal)
-            )
+            self.topics = self._matching(metadata, self.pattern)
             if self._grouped:
                 # Otherwise the group would rebalance whenever a broker omits a topic briefly. The
                 # group handles the partitions: here the first one represents the topic.
@@ -229,6 +231,40 @@ class Subscription:
         self._seen = seen if certain and len(seen) == len(self.topics) else {}
         self._returned = len(wanted)
         return sorted(wanted)
+
+    def _matching(self, metadata: Metadata, pattern: re.Pattern[str]) -> frozenset[str]:
+        return frozenset(
+            topic.name
+            for topic in metadata.topics.values()
+            if pattern.match(topic.name) and not (topic.is_internal and self._exclude_internal)
+        )
+
+    def first_partitions(self, metadata: Metadata) -> Iterator[list[TopicPartition]]:
+        """Yield the partitions to read first, in order and in parts, so that the caller can yield
+        to the event loop between them. Ends early if the subscription is changed meanwhile.
+
+        `on_metadata` then finds them unchanged, or returns all partitions.
+        """
+        if not self.automatic:
+            return
+        if self.pattern is not None:
+            self.topics = self._matching(metadata, self.pattern)
+        changes = self._changes
+        seen: dict[str, Topic] = {}
+        returned = 0
+        for name in sorted(self.topics):
+            topic = metadata.topics.get(name)
+            if topic is None or topic.error is not None:
+                continue
+            seen[name] = topic
+            numbers = sorted(topic.partitions)
+            returned += len(numbers)
+            for begin in range(0, len(numbers), PART):
+                if self._changes != changes:
+                    return
+                yield [TopicPartition(name, number) for number in numbers[begin : begin + PART]]
+        if self._changes == changes and len(seen) == len(self.topics):
+            self._seen, self._returned = seen, returned
 
     def _is_unchanged(self, metadata: Metadata, assigned: Collection[TopicPartition]) -> bool:
         """True if the assigned partitions are those of the topics, which are as last seen."""

@@ -22,13 +22,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from copy import copy
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.large_metadata import Slices
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.outage import RepeatedKinds
 from aiokafka_lite.cluster.retry import LeaderOf, call
@@ -69,6 +70,12 @@ _BY_TIME_FROM: Final = 1
 
 _ISOLATION_FROM: Final = 2
 _TIMEOUT_FROM: Final = 10
+LOOKED_UP_AT_ONCE: Final = 1000
+"""Partitions whose lookups are collected in one iteration of the event loop."""
+
+ASKED_AT_ONCE: Final = 8
+"""Brokers asked in one iteration of the event loop: a request for 100 partitions takes 0.5 ms."""
+
 _CONSUMER: Final = -1
 _NONE: Final = -1
 
@@ -146,19 +153,22 @@ async def list_offsets(
             on_found(tp, found)
 
     asks: dict[asyncio.Future[None], Collection[TopicPartition]] = {}
+    turn = asyncio.Lock()
 
-    def ask(partitions: Collection[TopicPartition]) -> None:
-        known, unknown = _by_leader(cluster, partitions)
+    async def ask(partitions: Collection[TopicPartition]) -> None:
+        known, unknown = await _by_leader(cluster, partitions)
         search_from = _BY_TIME_FROM if search else 0
-        for group in known:
-            asking = _ask(cluster, group, pending, deadline, isolation, settle, search_from)
+        for number, group in enumerate(known):
+            asking = _ask(cluster, group, pending, deadline, isolation, settle, search_from, turn)
             asks[asyncio.ensure_future(asking)] = group
+            if number % ASKED_AT_ONCE == ASKED_AT_ONCE - 1:
+                await asyncio.sleep(0)  # each of them builds a request in the next iteration
         for topic, group in unknown.items():
             learning = _wait_for_topic(cluster, topic, group, deadline, settle)
             asks[asyncio.ensure_future(learning)] = group
 
-    ask(pending)
     try:
+        await ask(list(pending))
         while asks:
             done, _ = await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
             again: list[TopicPartition] = []
@@ -166,22 +176,25 @@ async def list_offsets(
                 again += [tp for tp in asks.pop(each) if tp in pending]
                 each.result()
             # Unsettled partitions have another leader by now, and unknown ones have one.
-            ask(again)
+            await ask(again)
     finally:
         for each in asks:
             each.cancel()
 
 
-def _by_leader(
+async def _by_leader(
     cluster: Cluster, partitions: Collection[TopicPartition]
 ) -> tuple[list[list[TopicPartition]], dict[str, list[TopicPartition]]]:
     """Group partitions by leader, those without a leader one by one; and those of unknown topics by
-    topic."""
+    topic. Yields to the event loop if there are many."""
     metadata = cluster.metadata
+    slices = Slices()
     led: dict[int, list[TopicPartition]] = {}
     alone: list[list[TopicPartition]] = []
     unknown: dict[str, list[TopicPartition]] = {}
     for tp in partitions:
+        if slices.over():
+            await slices.pause()
         leader = metadata.leader(*tp)
         if leader is not None:
             led.setdefault(leader.node_id, []).append(tp)
@@ -220,10 +233,16 @@ async def _ask(
     isolation: IsolationLevel,
     settle: Callable[[TopicPartition, Found | KafkaError], None],
     oldest: int,
+    turn: asyncio.Lock,
 ) -> None:
     """Request offsets from the leader of the first partition of a group until that one is settled.
-    Each request includes the other pending partitions of the group."""
+    Each request includes the other pending partitions of the group.
+
+    Args:
+        turn: Held while a response is applied, in slices: one response at a time.
+    """
     first = next(iter(group))
+    results: list[tuple[TopicPartition, Found | KafkaError]] = []
 
     def build(version: int) -> ListOffsetsRequest:
         topics: dict[str, ListOffsetsTopic] = {}
@@ -247,24 +266,26 @@ async def _ask(
         )
 
     def check(response: ListOffsetsResponse) -> None:
+        results.clear()
         for topic in response.topics:
             for answer in topic.partitions:
                 tp = TopicPartition(topic.name, answer.partition_index)
                 if not answer.error_code:
-                    settle(tp, _found(tp, answer))
+                    results.append((tp, _found(tp, answer)))
                     continue
                 error = for_code(answer.error_code)(tp.topic)
                 if isinstance(error, TopicAuthorizationFailedError):
-                    settle(tp, error)
+                    results.append((tp, error))
                 elif isinstance(error, UnsupportedForMessageFormatError) and oldest:
-                    settle(tp, Found(_NONE, _NONE))  # this log format has no timestamps
+                    # This log format has no timestamps.
+                    results.append((tp, Found(_NONE, _NONE)))
                 elif tp == first:
+                    for known in results:
+                        settle(*known)  # now, because the next attempt may take long
                     raise error if error.invalid_metadata else _RetryLookup(str(error)) from error
-        if first in pending:  # retrying at once could loop forever
-            settle(
-                first,
-                KafkaProtocolError(f"The leader of {_named(first)} returned no offset for it"),
-            )
+        # If the response lacks the first one; retrying at once could loop forever.
+        missing = KafkaProtocolError(f"The leader of {_named(first)} returned no offset for it")
+        results.append((first, missing))
 
     try:
         await call(
@@ -280,6 +301,13 @@ async def _ask(
             settle(tp, _timed_out(tp, error))
     except KafkaError as error:
         settle(first, error)
+    else:
+        async with turn:
+            slices = Slices()
+            for result in results:
+                settle(*result)
+                if slices.over():
+                    await slices.pause()
 
 
 def _timed_out(tp: TopicPartition, error: KafkaTimeoutError) -> KafkaTimeoutError:
@@ -310,6 +338,15 @@ def _left_ms(deadline: float) -> int:
 
 _Wanted: TypeAlias = tuple[PartitionState, int]
 """A partition whose position is looked up, and its `fetch_generation` at the request."""
+
+
+class _Lookups:
+    """Positions to look up together: those of the group, and those by policy, apart if a policy
+    requires a search by time."""
+
+    def __init__(self) -> None:
+        self.resuming: list[_Wanted] = []
+        self.resetting: dict[bool, list[_Wanted]] = {}
 
 
 class PositionResolver:
@@ -365,17 +402,42 @@ class PositionResolver:
         self._woken = False
         if self.closed:
             return
-        resuming: list[_Wanted] = []
-        resetting: dict[bool, list[_Wanted]] = {}
-        for state in self._positions.without_position():
-            wanted = (state, state.fetch_generation)
-            if wanted not in self._asked:
-                if state.resumes and self._committed is not None:
-                    resuming.append(wanted)
-                else:
-                    by_time = isinstance(state.reset, ResetByDuration)
-                    resetting.setdefault(by_time, []).append(wanted)
-        self._asked.update(resuming, *resetting.values())
+        states = self._positions.without_position()
+        if len(states) <= LOOKED_UP_AT_ONCE:
+            self._look_up(states)
+        else:
+            self._tasks.spawn(self._look_up_many(states), "group position lookups")
+
+    async def _look_up_many(self, states: list[PartitionState]) -> None:
+        """Collect the lookups of many partitions, then start them."""
+        lookups = _Lookups()
+        slices = Slices()
+        for state in states:
+            if state.reset is not None and state.error is None:
+                self._collect(lookups, state)
+            if slices.over():
+                await slices.pause()
+        self._begin(lookups)
+
+    def _look_up(self, states: Iterable[PartitionState]) -> None:
+        lookups = _Lookups()
+        for state in states:
+            self._collect(lookups, state)
+        self._begin(lookups)
+
+    def _collect(self, lookups: _Lookups, state: PartitionState) -> None:
+        wanted = (state, state.fetch_generation)
+        if wanted in self._asked:
+            return
+        self._asked.add(wanted)
+        if state.resumes and self._committed is not None:
+            lookups.resuming.append(wanted)
+        else:
+            by_time = isinstance(state.reset, ResetByDuration)
+            lookups.resetting.setdefault(by_time, []).append(wanted)
+
+    def _begin(self, lookups: _Lookups) -> None:
+        resuming, resetting = lookups.resuming, lookups.resetting
         if resuming and self._committed is not None:
             self._tasks.spawn(self._resume(self._committed, resuming), "look up commits")
         for search, group in resetting.items():
@@ -386,27 +448,37 @@ class PositionResolver:
         self._moved.set()
 
     async def wait(self, states: Collection[PartitionState], deadline: float) -> None:
-        """Wait until all of these have a position, an error, or are no longer assigned; or until
-        this is closed.
+        """Wait until each of these has had a position or an error, or was no longer assigned; or
+        until this is closed.
 
         Raises:
             KafkaTimeoutError: The deadline (loop time) passed first.
         """
+        rest = list(states)
+        slices = Slices()
         try:
             async with asyncio.timeout_at(deadline):
-                while not self.closed and any(
-                    state.position is None
-                    and state.error is None
-                    and self._positions.get(state.tp) is state
-                    for state in states
-                ):
-                    self._moved.clear()
-                    await self._moved.wait()
+                while rest and not self.closed:
+                    if self._is_missing(rest[-1]):
+                        self._moved.clear()
+                        await self._moved.wait()
+                        continue
+                    rest.pop()  # each is checked until it is settled, however many others settle
+                    if slices.over():
+                        await slices.pause()
         except TimeoutError:
             missing = [state.tp for state in states if state.position is None]
             some = ", ".join(map(_named, missing[:5]))
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise KafkaTimeoutError(f"no position of {some}{more} was found in time") from None
+
+    def _is_missing(self, state: PartitionState) -> bool:
+        """True if an assigned partition has neither a position nor an error."""
+        return (
+            state.position is None
+            and state.error is None
+            and self._positions.get(state.tp) is state
+        )
 
     async def _resume(self, committed: CommittedReader, wanted: Collection[_Wanted]) -> None:
         """Resume partitions at the group's committed offsets; the others are reset by policy."""
@@ -457,7 +529,8 @@ class PositionResolver:
         Args:
             search: True if a policy requires a search by time (not supported before 0.10.1).
         """
-        by_tp = {state.tp: (state, generation) for state, generation in wanted}
+        by_tp: dict[TopicPartition, _Wanted] = {}
+        slices = Slices()
         times: dict[TopicPartition, int] = {}
         late: dict[TopicPartition, KafkaTimeoutError] = {}
 
@@ -472,8 +545,11 @@ class PositionResolver:
 
         try:
             for state, generation in wanted:
+                if slices.over():
+                    await slices.pause()
                 if not self._positions.awaits_answer(state, generation) or state.reset is None:
                     continue
+                by_tp[state.tp] = state, generation
                 if state.reset is OffsetReset.NONE:
                     self._fail(state, NoOffsetForPartitionError(state.tp))
                 elif isinstance(state.reset, ResetByDuration):

@@ -422,15 +422,23 @@ class Positions:
                 del self._by_topic[topic]
             self.unsettled.pop(state, None)
             state.on_lost()
+        return self.extend(wanted), gone
+
+    def extend(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
+        """Add partitions to the assignment.
+
+        Returns:
+            The added states.
+        """
         came = []
-        for tp in wanted:
+        for tp in partitions:
             if tp not in self._states:
                 state = PartitionState(tp, self._reset, self._fetch_bytes)
                 self._states[tp] = state
                 self._by_topic.setdefault(tp.topic, {})[tp.partition] = state
                 self.unsettled[state] = None
                 came.append(state)
-        return came, gone
+        return came
 
     def without_position(self) -> list[PartitionState]:
         """Return the partitions that need a position lookup (after a failed lookup, only once a

@@ -1,0 +1,67 @@
+"""Spreads a burst of work over iterations of the event loop.
+
+When the leaders of many partitions move, or when a consumer of many brokers starts, hundreds of
+responses arrive in one iteration of the event loop. Processed at once, they would block every other
+task of the application. So each iteration processes them for `BUDGET` seconds, and the others wait
+for the next ones in the order of their arrival: for everything else, they arrive later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import Final
+
+BUDGET: Final = 0.003
+"""Seconds of one iteration, exceeded by the last work that began in it."""
+
+
+class LoopBudget:
+    """The time that one consumer's bursts may take in an iteration of the event loop.
+
+    Args:
+        loop: The event loop.
+        clock: Returns seconds; only differences count.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = perf_counter
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._spent = 0.0  # in the current iteration
+        self._scheduled = False  # True if `_next` runs in the next iteration
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def is_used_up(self) -> bool:
+        """True if work passed to `run` now would wait."""
+        return bool(self._waiting) or self._spent >= BUDGET
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Run `work` now if this iteration has time left and nothing waits, otherwise in a later
+        iteration, after everything that waits already.
+
+        Args:
+            work: Must not raise.
+        """
+        if self.is_used_up():
+            self._waiting.append(work)
+        else:
+            self._run(work)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._next)
+        begin = self._clock()
+        work()
+        self._spent += self._clock() - begin
+
+    def _next(self) -> None:
+        """Begin an iteration."""
+        self._scheduled = False
+        self._spent = 0.0
+        while self._waiting and self._spent < BUDGET:
+            self._run(self._waiting.popleft())

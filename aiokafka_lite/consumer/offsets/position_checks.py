@@ -1,0 +1,65 @@
+"""Checks positions after new metadata, a part of them in each iteration of the event loop.
+
+A new leader may have another log, so the positions of its partitions are validated; and a position
+that is being looked up may need another lookup. A full refresh is also the occasion to check all
+partitions again: of 100,000, that takes about 10 ms at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import Final
+
+from aiokafka_lite.consumer.offsets.offset_validation import Validation
+from aiokafka_lite.consumer.offsets.position_resolver import PositionResolver
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
+
+CHECKED_AT_ONCE: Final = 5000
+"""Partitions checked in one iteration of the event loop; less than 1 ms."""
+
+
+class PositionChecks:
+    """Calls the validation and the resolver for the partitions that need them.
+
+    Args:
+        positions: The assigned partitions.
+        validation: Validates positions against the logs of new leaders.
+        resolver: Looks up missing positions.
+        loop: The event loop of the consumer.
+    """
+
+    def __init__(
+        self,
+        positions: Positions,
+        validation: Validation,
+        resolver: PositionResolver,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._positions = positions
+        self._validation = validation
+        self._resolver = resolver
+        self._loop = loop
+        self._rest: list[PartitionState] = []  # to be checked; they may be lost by now
+        self._scheduled = False
+
+    def check_all(self) -> None:
+        """Check all partitions, the first ones now and the others in later iterations."""
+        self._rest = list(self._positions)
+        if not self._scheduled:
+            self._check_more()
+
+    def _check_more(self) -> None:
+        self._scheduled = False
+        some = self._rest[-CHECKED_AT_ONCE:]
+        del self._rest[-CHECKED_AT_ONCE:]
+        self.check(some)
+        if self._rest:
+            self._scheduled = True
+            self._loop.call_soon(self._check_more)
+
+    def check(self, states: Collection[PartitionState]) -> None:
+        """Check these partitions now."""
+        self._validation.on_metadata(states)
+        if any(state.reset is not None for state in states):
+            self._resolver.wake()  # a recreated topic may need a new lookup

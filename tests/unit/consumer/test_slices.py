@@ -1,0 +1,243 @@
+"""Work about many partitions is divided among iterations of the event loop; here, into the smallest
+parts, so that other events come between any two of them."""
+
+import asyncio
+import contextlib
+from collections.abc import Collection
+
+import pytest
+
+from aiokafka_lite import AIOKafkaConsumer, TopicPartition
+from aiokafka_lite.cluster import large_metadata
+from aiokafka_lite.consumer.fetching import fetcher, loop_budget
+from aiokafka_lite.consumer.fetching.broker_fetch import BrokerFetch
+from aiokafka_lite.consumer.fetching.in_flight_fetch import UnreadFetch
+from aiokafka_lite.consumer.membership import subscription
+from aiokafka_lite.consumer.membership.assignment import Assignment
+from aiokafka_lite.consumer.offsets import position_checks, position_resolver
+from aiokafka_lite.consumer.partitions.positions import Positions
+from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset
+from aiokafka_lite.errors import ConsumerStoppedError, KafkaProtocolError
+from aiokafka_lite.protocol.messages.fetch import FetchResponse
+from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.testing import FakeCluster
+from tests.unit.consumer.makers import until
+
+PARTITIONS = 40
+Offsets = dict[TopicPartition, list[int]]
+
+
+@pytest.fixture(autouse=True)
+def smallest_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_metadata, "SLICE", 0.0)
+    monkeypatch.setattr(loop_budget, "BUDGET", 1e-9)
+    monkeypatch.setattr(fetcher, "PLACED_AT_ONCE", 1)
+    monkeypatch.setattr(subscription, "PART", 1)
+    monkeypatch.setattr(position_checks, "CHECKED_AT_ONCE", 1)
+    monkeypatch.setattr(position_resolver, "LOOKED_UP_AT_ONCE", 0)
+    monkeypatch.setattr(position_resolver, "ASKED_AT_ONCE", 1)
+
+
+def make(cluster: FakeCluster, *topics: str, **options: object) -> AIOKafkaConsumer:
+    defaults: dict[str, object] = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "auto_offset_reset": "earliest",
+        "fetch_max_wait_ms": 50,
+        "retry_backoff_ms": 10,
+    }
+    return AIOKafkaConsumer(*topics, **{**defaults, **options})  # type: ignore[arg-type]  # by name
+
+
+def write(cluster: FakeCluster, topics: Collection[str], first: int = 0) -> None:
+    for topic in topics:
+        for partition in range(PARTITIONS):
+            for number in range(first, first + 3):
+                cluster.produce(topic, b"%d" % number, partition=partition)
+
+
+async def read(consumer: AIOKafkaConsumer, count: int) -> Offsets:
+    """The offsets of each partition, in the order of reading."""
+    found: Offsets = {}
+    async with asyncio.timeout(60):
+        while count > 0:
+            for tp, records in (await consumer.getmany(timeout_ms=1000)).items():
+                count -= len(records)
+                found.setdefault(tp, []).extend(record.offset for record in records)
+    return found
+
+
+def each(topics: Collection[str], offsets: list[int]) -> Offsets:
+    return {TopicPartition(t, p): offsets for t in topics for p in range(PARTITIONS)}
+
+
+@pytest.mark.parametrize("pattern", [False, True])
+async def test_all_partitions_are_read_once(pattern: bool) -> None:
+    names = ["a", "b"]
+    async with FakeCluster(brokers=3, topics=dict.fromkeys(names, PARTITIONS)) as cluster:
+        write(cluster, names)
+        consumer = make(cluster, *([] if pattern else names))
+        if pattern:
+            consumer.subscribe(pattern="[ab]")
+        async with consumer:
+            assert consumer.assignment() == set(each(names, []))
+            assert await read(consumer, 6 * PARTITIONS) == each(names, [0, 1, 2])
+
+
+async def test_a_group_reads_all_partitions_once() -> None:
+    async with FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster:
+        write(cluster, "a")
+        async with make(cluster, "a", group_id="g") as consumer:
+            assert await read(consumer, 3 * PARTITIONS) == each("a", [0, 1, 2])
+            await consumer.commit()
+        write(cluster, "a", 3)
+        async with make(cluster, "a", group_id="g") as consumer:
+            assert await read(consumer, 3 * PARTITIONS) == each("a", [3, 4, 5])
+
+
+@pytest.mark.parametrize("hints", [False, True])
+async def test_all_leaders_move_while_records_are_read(hints: bool) -> None:
+    async with FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster:
+        if not hints:
+            cluster.control(ApiKey.FETCH, times=None, after_handling=True, edit=without_hints)
+        write(cluster, "a")
+        async with make(cluster, "a") as consumer:
+            found = await read(consumer, 3 * PARTITIONS)
+            for turn in range(1, 4):
+                for number in range(PARTITIONS):
+                    leader = cluster.partition("a", number).leader
+                    cluster.move_leader("a", number, (leader + 1) % 3)
+                write(cluster, "a", 3 * turn)
+                for tp, offsets in (await read(consumer, 3 * PARTITIONS)).items():
+                    found[tp] += offsets
+            assert found == each("a", list(range(12)))
+
+
+def without_hints(response: FetchResponse) -> None:
+    for topic in response.responses:
+        for data in topic.partitions:
+            data.current_leader.leader_id = data.current_leader.leader_epoch = -1
+
+
+async def test_a_changed_subscription_wins_over_a_start_in_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    extend = Assignment.extend
+    parts = 0
+
+    async with FakeCluster(topics={"a": PARTITIONS, "b": PARTITIONS}) as cluster:
+        write(cluster, "ab")
+        consumer = make(cluster, "a")
+
+        def interrupted(self: Assignment, partitions: Collection[TopicPartition]) -> None:
+            nonlocal parts
+            extend(self, partitions)
+            parts += 1
+            if parts == 5:
+                consumer.subscribe(["b"])
+
+        monkeypatch.setattr(Assignment, "extend", interrupted)
+        async with consumer:
+            assert await read(consumer, 3 * PARTITIONS) == each("b", [0, 1, 2])
+            assert consumer.assignment() == set(each("b", []))
+        assert parts == 5
+
+
+async def test_stop_ends_a_start_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    extend = Assignment.extend
+    stopping: list[asyncio.Future[None]] = []
+
+    async with FakeCluster(topics={"a": PARTITIONS}) as cluster:
+        consumer = make(cluster, "a")
+
+        def interrupted(self: Assignment, partitions: Collection[TopicPartition]) -> None:
+            extend(self, partitions)
+            if not stopping:
+                stopping.append(asyncio.ensure_future(consumer.stop()))
+
+        monkeypatch.setattr(Assignment, "extend", interrupted)
+        with pytest.raises(ConsumerStoppedError):
+            await consumer.start()
+        await stopping[0]
+
+
+async def test_partitions_lost_while_others_are_placed_are_not_fetched() -> None:
+    async with FakeCluster(brokers=2, topics={"a": PARTITIONS}) as cluster:
+        write(cluster, "a")
+        async with make(cluster) as consumer:
+            partitions = sorted(each("a", []))
+            consumer.assign(partitions)
+            core = consumer._core
+            assert core.fetcher.placing
+            consumer.assign(partitions[:5])
+            await until(lambda: not core.fetcher.placing)
+            placed = {s.tp for broker in core.fetcher._brokers.values() for s in broker.partitions}
+            assert placed == set(partitions[:5])
+            assert await read(consumer, 15) == {tp: [0, 1, 2] for tp in partitions[:5]}
+
+
+async def test_every_partition_is_placed_or_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    place_some = fetcher.Fetcher._place_some
+    seen: list[tuple[int, int]] = []
+
+    def checked(self: fetcher.Fetcher, *args: object) -> object:
+        found = place_some(self, *args)  # type: ignore[arg-type]  # as they came
+        placed = {state for broker in self._brokers.values() for state in broker.partitions}
+        assert placed.isdisjoint(self._due)
+        assert placed | set(self._due) == set(self.positions)
+        seen.append((len(placed), len(self._due)))
+        return found
+
+    monkeypatch.setattr(fetcher.Fetcher, "_place_some", checked)
+    async with FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster, make(cluster, "a"):
+        await until(lambda: seen[-1] == (PARTITIONS, 0))
+    assert [placed for placed, _ in seen[:PARTITIONS]] == list(range(1, PARTITIONS + 1))
+
+
+async def test_an_unreadable_response_of_a_burst_closes_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apply = BrokerFetch._apply
+    failures: list[BaseException] = []
+    on_lost = BrokerFetch._on_lost
+
+    def spoiled(self: BrokerFetch, response: FetchResponse | UnreadFetch) -> None:
+        apply(self, response if failures else UnreadFetch(b"\0" * 7, 13))
+
+    def noted(self: BrokerFetch, error: BaseException) -> None:
+        failures.append(error)
+        on_lost(self, error)
+
+    monkeypatch.setattr(BrokerFetch, "_apply", spoiled)
+    monkeypatch.setattr(BrokerFetch, "_on_lost", noted)
+    async with FakeCluster(topics={"a": PARTITIONS}) as cluster:
+        write(cluster, "a")
+        async with make(cluster, "a") as consumer:
+            with pytest.raises(KafkaProtocolError, match="the response to Fetch cannot be read"):
+                await consumer.getone()
+            found = 0
+            async with asyncio.timeout(60):
+                while found < 3 * PARTITIONS:
+                    with contextlib.suppress(KafkaProtocolError):  # once for each partition
+                        found += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
+    assert isinstance(failures[0], KafkaProtocolError)
+
+
+async def test_a_wait_for_positions_ends_once_each_was_known() -> None:
+    names = ["a"]
+    async with FakeCluster(brokers=2, topics={"a": PARTITIONS}) as cluster:
+        write(cluster, names)
+        async with make(cluster, *names) as consumer:
+            await consumer.seek_to_end()
+            write(cluster, names, 3)
+            assert await read(consumer, 3 * PARTITIONS) == each(names, [3, 4, 5])
+
+
+def test_extend_keeps_what_is_assigned() -> None:
+    positions = Positions(OffsetReset.EARLIEST, 100)
+    first, second = TopicPartition("a", 0), TopicPartition("a", 1)
+    (state,) = positions.extend([first])
+    state.seek(7)
+    (other,) = positions.extend([first, second])
+    assert positions.get(first) is state
+    assert other.tp == second
+    assert set(positions.unsettled) == {state, other}
