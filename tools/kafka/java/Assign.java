@@ -13,7 +13,8 @@ import org.apache.kafka.common.*;
  * Divides partitions by Java's own assignors: one JSON line of its standard input, one of its output.
  * Given {"assignor": name, "topics": {name: [[rack of a replica, ...] of each partition, ...]},
  *        "members": {id: {"subscription": hex, "instance": id or null}}}
- * Printed {"assigned": {id: hex}, "subscriptions": {id: what Java writes after reading it}}.
+ * Printed {"assigned": {id: hex}, "subscriptions": {id: what Java writes after reading it},
+ *         "cpuNanos": what the assignor's thread used}.
  */
 public class Assign {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -43,10 +44,14 @@ public class Assign {
             rewritten.put(member.getKey(), hex(ConsumerProtocol.serializeSubscription(subscription)));
         });
         var assigned = new LinkedHashMap<String, String>();
-        assignor(asked.get("assignor").asText())
-            .assign(cluster(asked.get("topics")), new GroupSubscription(subscriptions)).groupAssignment()
-            .forEach((id, assignment) -> assigned.put(id, hex(ConsumerProtocol.serializeAssignment(assignment))));
-        return Map.of("assigned", assigned, "subscriptions", rewritten);
+        var assignor = assignor(asked.get("assignor").asText());
+        var cluster = cluster(asked.get("topics"));
+        var thread = java.lang.management.ManagementFactory.getThreadMXBean();
+        long begin = thread.getCurrentThreadCpuTime();
+        var group = assignor.assign(cluster, new GroupSubscription(subscriptions)).groupAssignment();
+        long took = thread.getCurrentThreadCpuTime() - begin;
+        group.forEach((id, assignment) -> assigned.put(id, hex(ConsumerProtocol.serializeAssignment(assignment))));
+        return Map.of("assigned", assigned, "subscriptions", rewritten, "cpuNanos", took);
     }
 
     private static ConsumerPartitionAssignor assignor(String name) {
