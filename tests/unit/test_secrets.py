@@ -1,6 +1,7 @@
-"""No repr of a client's objects shows its password or token, because logs contain reprs."""
+"""A client's password or token is in no repr, log, error, traceback or metric."""
 
 import gc
+import traceback
 from typing import Any
 
 import pytest
@@ -28,10 +29,12 @@ def reprs() -> dict[str, str]:
     for each in gc.get_objects():
         module = str(type(each).__module__)
         if module.startswith("aiokafka_lite.") and not module.startswith("aiokafka_lite.testing"):
-            found[f"{module}.{type(each).__qualname__}"] = f"{each!r} {each}"
+            name = f"{module}.{type(each).__qualname__}"
+            found[name] = found.get(name, "") + f"{each!r} {each}"
     return found
 
 
+@pytest.mark.parametrize("known", [SECRET, "another"])
 @pytest.mark.parametrize(
     ("mechanism", "credentials"),
     [
@@ -56,10 +59,10 @@ def reprs() -> dict[str, str]:
     ],
 )
 async def test_no_object_of_a_client_shows_its_secret(
-    mechanism: str, credentials: dict[str, Any], caplog: pytest.LogCaptureFixture
+    mechanism: str, credentials: dict[str, Any], known: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", "aiokafka_lite")
-    async with FakeCluster(topics={"orders": 1}, users={"ann": SECRET}) as cluster:
+    async with FakeCluster(topics={"orders": 1}, users={"ann": known}) as cluster:
         options = {
             "bootstrap_servers": cluster.bootstrap_servers,
             "security_protocol": "SASL_PLAINTEXT",
@@ -72,12 +75,13 @@ async def test_no_object_of_a_client_shows_its_secret(
             try:
                 await client.start()
             except KafkaError as error:  # this broker offers only PLAIN and SCRAM
-                errors.append(repr(error))
+                errors += [repr(error), *traceback.format_exception(error)]
         shown = reprs()
+        shown["metrics"] = repr([producer.metrics(), consumer.metrics()])
         await producer.stop()
         await consumer.stop()
     assert "aiokafka_lite.net.connection_options.ConnectionOptions" in shown
-    assert bool(errors) == (mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"))
+    assert bool(errors) == (known != SECRET or mechanism in ("OAUTHBEARER", "AWS_MSK_IAM"))
     assert [name for name, text in shown.items() if SECRET in text] == []
     assert SECRET not in " ".join(errors)
     assert SECRET not in caplog.text
