@@ -23,6 +23,7 @@ from aiokafka_lite.errors import AuthenticationFailedError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.oauth import ClientCredentials
 from tests.oidc_server import Answer, OidcServer, Received, success, unsigned_jwt
+from tests.real.session_transactions import copy_in_transactions
 from tools.kafka import KafkaCluster, Security
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
@@ -120,6 +121,33 @@ async def test_round_trip_over_several_sasl_sessions(
     if mechanism == "OAUTHBEARER":
         provider = chosen["sasl_oauth_token_provider"]
         assert provider.asked > len(connections)  # the sessions were renewed on open connections
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_transactions_of_two_minutes_under_short_sessions_double_nothing(
+    guarded: KafkaCluster,
+) -> None:
+    """Sessions live 1.5 s; all mechanisms work at the same time."""
+    mechanisms = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+    async with asyncio.TaskGroup() as group:
+        copies = {
+            mechanism: group.create_task(
+                copy_in_transactions(
+                    guarded,
+                    f"copies-{mechanism}",
+                    arguments(
+                        guarded,
+                        mechanism,
+                        "SASL_SSL" if mechanism.startswith("SCRAM") else "SASL_PLAINTEXT",
+                    ),
+                    120,
+                )
+            )
+            for mechanism in mechanisms
+        }
+    for mechanism, copied in copies.items():
+        print(mechanism, copied.result())
 
 
 async def test_locks_outlive_several_sasl_sessions(guarded: KafkaCluster) -> None:
