@@ -87,6 +87,16 @@ class AbstractTokenProvider(abc.ABC):
         """Return key-value pairs to send with the token; none unless overridden (KIP-342)."""
         return {}
 
+    def on_rejected(self, token: str) -> None:  # noqa: B027 (optional)
+        """Called when a broker rejected a token, such as one that was revoked.
+
+        A provider that keeps its token should get another one for a later call of `token`. Not in
+        aiokafka.
+
+        Args:
+            token: The token; the provider may have a newer one already.
+        """
+
 
 class ProducerInterceptor(abc.ABC):
     """Sees every record that a producer sends, and its outcome (KIP-42). Not in aiokafka.

@@ -28,8 +28,8 @@ LONGEST_REASON: Final = 1000
 Exchange: TypeAlias = Generator[bytes, bytes, None]
 """Yields the client's tokens, receives the broker's, and returns when the exchange is complete.
 
-It raises AuthenticationFailedError if the broker's token is not valid. An exchange with expensive
-steps is a `SlowExchange`.
+It raises AuthenticationFailedError if the broker's token is not valid. If the broker rejects the
+credentials, its error is thrown in. An exchange with expensive steps is a `SlowExchange`.
 """
 
 
@@ -159,7 +159,9 @@ async def _exchange_requests(
             if response.error_code:
                 reason = response.error_message or f"{channel.host} refused the credentials"
                 reason = shown(reason, LONGEST_REASON)
-                raise for_code(response.error_code)(f"{reason}{hint}")
+                error = for_code(response.error_code)(f"{reason}{hint}")
+                exchange.throw(error)  # which may remember it
+                raise error
             lifetime = response.session_lifetime_ms
             if isinstance(token, Unanswered):
                 break

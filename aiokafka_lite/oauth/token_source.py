@@ -8,6 +8,8 @@ Non-obvious:
   the timer began it.
 - If a renewal fails while the token is still valid, the token stays in use, and the next attempt
   is made ten seconds later.
+- A token that a broker rejects is not used again once it is ten seconds old. A newer one is kept,
+  so that brokers that reject every token do not cause a request for each attempt to connect.
 """
 
 from __future__ import annotations
@@ -75,6 +77,7 @@ class TokenSource(AbstractTokenProvider):
         self._extensions = dict(extensions or {})
         self._token: Token | None = None
         self._refresh_at = 0.0
+        self._received_at = 0.0
         self._renewal: _Renewal | None = None
         self._used = False  # since the last renewal
 
@@ -114,6 +117,15 @@ class TokenSource(AbstractTokenProvider):
         """Return the extensions given to the constructor."""
         return self._extensions
 
+    def on_rejected(self, token: str) -> None:
+        """Drop the kept token if a broker rejected it, unless it is new."""
+        kept = self._token
+        if kept is None or kept.value != token:
+            return
+        if time.time() >= self._received_at + RETRY_SECONDS:
+            logger.warning("%r drops its token, which a broker rejected", self)
+            self._token = None
+
     async def _renewed(self) -> str:
         renewal = self._begin_renewal(asyncio.get_running_loop())
         renewal.waiters += 1
@@ -140,6 +152,7 @@ class TokenSource(AbstractTokenProvider):
         now = time.time()
         issued = now if token.issued_at is None else min(token.issued_at, now)
         self._token = token
+        self._received_at = now
         self._used = False
         self._refresh_at = refresh_at(issued, token.expires_at, now, random.random())
         self._set_timer(asyncio.get_running_loop(), self._refresh_at - now)

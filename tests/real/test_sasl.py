@@ -21,7 +21,7 @@ from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import AuthenticationFailedError
 from aiokafka_lite.net.connection import Connection
-from aiokafka_lite.oauth import ClientCredentials
+from aiokafka_lite.oauth import ClientCredentials, Token, TokenSource, token_source
 from tests.oidc_server import Answer, OidcServer, Received, success, unsigned_jwt
 from tests.real.session_transactions import copy_in_transactions
 from tools.kafka import KafkaCluster, Security
@@ -207,6 +207,30 @@ async def test_tokens_of_an_identity_provider_are_renewed_under_traffic(
                 assert (await asyncio.wait_for(consumer.getone(), 20)).value == value
                 number += 1
                 await asyncio.sleep(0.02)
+
+
+async def test_tokens_that_expire_early_are_replaced(
+    guarded: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider claims an hour, but brokers reject its tokens after 2 s."""
+    monkeypatch.setattr(token_source, "RETRY_SECONDS", 1.0)
+
+    class Early(TokenSource):
+        fetched = 0
+
+        async def fetch(self) -> Token:
+            self.fetched += 1
+            return Token(unsigned_jwt(2), time.time() + 3600)
+
+    source = Early()
+    chosen = arguments(guarded, "OAUTHBEARER", "SASL_PLAINTEXT")
+    chosen["sasl_oauth_token_provider"] = source
+    async with AIOKafkaProducer(**chosen) as producer, asyncio.timeout(120):
+        stored = []
+        while source.fetched < 4:
+            stored.append((await producer.send_and_wait("guarded", b"x")).offset)
+            await asyncio.sleep(0.02)
+        assert stored == list(range(stored[0], stored[0] + len(stored)))
 
 
 async def test_client_reconnects_if_its_principal_changes(guarded: KafkaCluster) -> None:

@@ -47,16 +47,20 @@ class OAuthBearer:
         except Exception as error:
             # Retriable: the token service may be temporarily unavailable.
             raise KafkaConnectionError(f"the token provider failed: {error!r}") from error
-        return self._exchange(first_message(token, extensions))
+        return self._exchange(token, first_message(token, extensions))
 
-    def _exchange(self, message: bytes) -> Exchange:
-        refusal = yield message
-        if refusal:
-            # A broker that rejects first says why; its error follows this empty response.
-            yield SEPARATOR.encode()
-            raise AuthenticationFailedError(
-                f"the broker refused the token: {shown(refusal.decode(errors='replace'))}"
-            )
+    def _exchange(self, token: str, message: bytes) -> Exchange:
+        try:
+            refusal = yield message
+            if refusal:
+                # A broker that rejects first says why; its error follows this empty response.
+                yield SEPARATOR.encode()
+                raise AuthenticationFailedError(
+                    f"the broker refused the token: {shown(refusal.decode(errors='replace'))}"
+                )
+        except AuthenticationFailedError:
+            self._provider.on_rejected(token)
+            raise
 
     def __repr__(self) -> str:
         return "<SASL/OAUTHBEARER>"

@@ -58,6 +58,22 @@ async def test_token_is_fetched_once_and_renewed_in_its_window(later: Any) -> No
     assert source.fetched == 2
 
 
+async def test_rejected_token_is_replaced_unless_it_is_new(later: Any) -> None:
+    source = Source(3600, 3600)
+    assert await source.token() == "token 1"
+    source.on_rejected("token 1")
+    later(9)
+    source.on_rejected("token 1")
+    assert await source.token() == "token 1"
+    later(1)
+    source.on_rejected("another")
+    assert await source.token() == "token 1"
+    source.on_rejected("token 1")
+    assert await source.token() == "token 2"
+    source.on_rejected("token 1")  # by a slower broker
+    assert await source.token() == "token 2"
+
+
 async def test_concurrent_calls_share_a_fetch() -> None:
     source = Source(1000)
     source.gate = asyncio.Event()

@@ -9,6 +9,7 @@ from aiokafka_lite.errors import (
     AuthenticationFailedError,
     KafkaConfigurationError,
     KafkaConnectionError,
+    SaslAuthenticationFailed,
 )
 from aiokafka_lite.net.sasl.oauthbearer import OAuthBearer
 
@@ -18,6 +19,7 @@ class Provider(AbstractTokenProvider):
         self._token = token
         self._extensions = extensions
         self.asked = 0
+        self.rejected: list[str] = []
 
     async def token(self) -> str:
         self.asked += 1
@@ -25,6 +27,9 @@ class Provider(AbstractTokenProvider):
 
     def extensions(self) -> Mapping[str, str]:
         return self._extensions
+
+    def on_rejected(self, token: str) -> None:
+        self.rejected.append(token)
 
 
 async def test_token_and_extensions_are_requested_for_each_exchange() -> None:
@@ -40,11 +45,30 @@ async def test_token_and_extensions_are_requested_for_each_exchange() -> None:
 
 
 async def test_refusal_is_acknowledged_and_raised() -> None:
-    exchange = await OAuthBearer(Provider()).begin("any")
+    provider = Provider()
+    exchange = await OAuthBearer(provider).begin("any")
     next(exchange)
     assert exchange.send(b'{"status":"invalid_token"}') == b"\x01"
     with pytest.raises(AuthenticationFailedError, match="invalid_token"):
         exchange.send(b"")
+    assert provider.rejected == ["abc.DEF-1=="]
+
+
+async def test_provider_learns_of_a_rejection_without_a_reason() -> None:
+    provider = Provider()
+    exchange = await OAuthBearer(provider).begin("any")
+    next(exchange)
+    with pytest.raises(SaslAuthenticationFailed, match="no"):
+        exchange.throw(SaslAuthenticationFailed("no"))
+    assert provider.rejected == ["abc.DEF-1=="]
+
+
+async def test_lost_connection_is_no_rejection() -> None:
+    provider = Provider()
+    exchange = await OAuthBearer(provider).begin("any")
+    next(exchange)
+    exchange.close()
+    assert provider.rejected == []
 
 
 @pytest.mark.parametrize(
