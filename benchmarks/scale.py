@@ -8,13 +8,15 @@ real one, so wall-clock times are upper bounds; CPU and memory are the client's 
 
 - producer: from `start()` to the first acknowledged record, one topic of 1,000 partitions;
 - consumer: from `start()` to the first record of a consumer of every partition; memory it adds;
+- group: `start()` of the only member of a group, classic and KIP-848;
 - refresh: one metadata refresh of every partition;
 - leaders: 10,000 leaders move at once, until a record of each of ten moved partitions arrives;
 - reading: CPU a record of ten partitions with traffic, while the consumer has all partitions, and
   while it has only these ten; without the CPU of the idle fetches, one per broker each half second.
 
-`blocked` is the most CPU of the event loop's thread between two ticks of a millisecond. Exit
-status 1 where a target is missed.
+`blocked` is the most CPU of the event loop's thread between two ticks of a millisecond, with and
+without Python's garbage collections, which visit every object of the process. Exit status 1 where a
+target is missed, collections included.
 """
 
 from __future__ import annotations
@@ -45,10 +47,10 @@ LIMIT = 600.0  # seconds that a step may take
 class Cluster:
     """The process of the cluster; a command at a time."""
 
-    def __init__(self, brokers: int, topics: int) -> None:
+    def __init__(self, brokers: int, topics: int, of_a_topic: int = OF_A_TOPIC) -> None:
         command = [sys.executable, "-m", "benchmarks.scale_cluster"]
         self._process = subprocess.Popen(
-            [*command, str(brokers), str(topics), str(OF_A_TOPIC)],
+            [*command, str(brokers), str(topics), str(of_a_topic)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -85,12 +87,13 @@ class Step:
         cpu: Seconds of this process.
         took: Seconds by the clock.
         blocked: Seconds.
+        without_gc: Seconds, without those of the garbage collector.
     """
 
-    cpu = took = blocked = 0.0
+    cpu = took = blocked = without_gc = 0.0
 
     def __str__(self) -> str:
-        blocked = f"{self.blocked * 1e3:.1f} ms"
+        blocked = f"{self.blocked * 1e3:.1f} ms ({self.without_gc * 1e3:.1f} without collections)"
         return f"{self.took:7.2f} s, CPU {self.cpu:7.2f} s, blocked {blocked}"
 
 
@@ -109,7 +112,7 @@ async def measured() -> AsyncIterator[Step]:
         await asyncio.sleep(0.01)
     finally:
         step.took, step.cpu = time.perf_counter() - began, time.process_time() - used
-        step.blocked = watch.blocked
+        step.blocked, step.without_gc = watch.blocked, watch.without_gc
         watch.stop()
 
 
@@ -132,9 +135,13 @@ async def producer(cluster: Cluster, topics: list[str]) -> bool:
 
 
 @asynccontextmanager
-async def reader(cluster: Cluster, *topics: str) -> AsyncIterator[AIOKafkaConsumer]:
+async def reader(
+    cluster: Cluster, *topics: str, group: str | None = None, protocol: str = "classic"
+) -> AsyncIterator[AIOKafkaConsumer]:
     client = AIOKafkaConsumer(
         *topics,
+        group_id=group,
+        group_protocol=protocol,
         bootstrap_servers=cluster.bootstrap_servers,
         auto_offset_reset="earliest",
         request_timeout_ms=120_000,
@@ -165,6 +172,19 @@ async def consumer(cluster: Cluster, topics: list[str]) -> bool:
         met = judge("consumer.start()", starting)
         met &= judge("first record read", reading, extra=f", {each:.2f} KiB a partition")
         return met & judge("ten idle seconds", settling)
+
+
+async def group(cluster: Cluster, topics: list[str]) -> bool:
+    met = True
+    for protocol in ("classic", "consumer"):
+        async with reader(cluster, *topics, group=protocol, protocol=protocol) as client:
+            async with measured() as starting:
+                await client.start()
+            met &= judge(f"start(), {protocol} group", starting)
+            async with measured() as settling:
+                await asyncio.sleep(10)
+            met &= judge("ten seconds after it", settling)
+    return met
 
 
 async def refresh(cluster: Cluster, topics: list[str]) -> bool:
@@ -215,7 +235,7 @@ async def reading(cluster: Cluster, topics: list[str]) -> bool:
 
 
 PARTS: dict[str, Callable[[Cluster, list[str]], Awaitable[bool]]] = {
-    each.__name__: each for each in (producer, consumer, refresh, leaders, reading)
+    each.__name__: each for each in (producer, consumer, group, refresh, leaders, reading)
 }
 
 

@@ -26,6 +26,7 @@ from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import LeaderHint, Node
+from aiokafka_lite.cluster.pace import Pace
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.buffering.waiters import Waiters
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
@@ -71,6 +72,7 @@ class FetchOwner(Protocol):
     tasks: TaskOwner
     answers: Answers
     budget: LoopBudget
+    connecting: Pace
     topic_ids: dict[str, UUID]
     loop: asyncio.AbstractEventLoop
 
@@ -245,6 +247,9 @@ class BrokerFetch:
             pass  # the pause is over
 
     async def _connect(self) -> None:
+        delay = self._fetcher.connecting.next_delay(self._loop.time())
+        if delay:
+            await asyncio.sleep(delay)
         try:
             broker = self._fetcher.cluster.broker(self._node)
             connection = await broker.connection(Purpose.FETCH)

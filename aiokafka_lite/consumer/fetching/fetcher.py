@@ -44,6 +44,7 @@ from uuid import UUID
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.metadata import EMPTY, Metadata, Partition
+from aiokafka_lite.cluster.pace import Pace
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.buffering.waiters import Waiters
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
@@ -108,6 +109,7 @@ class Fetcher:
         """Ids of the assigned topics in the newest metadata."""
         self.loop = loop
         self.budget = LoopBudget(loop)
+        self.connecting = Pace()
         self.answers = Answers(
             self,
             positions,

@@ -32,6 +32,7 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.large_metadata import Slices
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.outage import RepeatedKinds
+from aiokafka_lite.cluster.pace import Pace
 from aiokafka_lite.cluster.retry import LeaderOf, call
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel
@@ -72,9 +73,6 @@ _ISOLATION_FROM: Final = 2
 _TIMEOUT_FROM: Final = 10
 LOOKED_UP_AT_ONCE: Final = 1000
 """Partitions whose lookups are collected in one iteration of the event loop."""
-
-ASKED_AT_ONCE: Final = 8
-"""Brokers asked in one iteration of the event loop: a request for 100 partitions takes 0.5 ms."""
 
 _CONSUMER: Final = -1
 _NONE: Final = -1
@@ -154,15 +152,17 @@ async def list_offsets(
 
     asks: dict[asyncio.Future[None], Collection[TopicPartition]] = {}
     turn = asyncio.Lock()
+    pace = Pace()
+    loop = asyncio.get_running_loop()
 
     async def ask(partitions: Collection[TopicPartition]) -> None:
         known, unknown = await _by_leader(cluster, partitions)
         search_from = _BY_TIME_FROM if search else 0
-        for number, group in enumerate(known):
+        for group in known:
+            if cluster.metadata.leader(*group[0]) is not None:  # otherwise nothing is sent yet
+                await asyncio.sleep(pace.next_delay(loop.time()))
             asking = _ask(cluster, group, pending, deadline, isolation, settle, search_from, turn)
             asks[asyncio.ensure_future(asking)] = group
-            if number % ASKED_AT_ONCE == ASKED_AT_ONCE - 1:
-                await asyncio.sleep(0)  # each of them builds a request in the next iteration
         for topic, group in unknown.items():
             learning = _wait_for_topic(cluster, topic, group, deadline, settle)
             asks[asyncio.ensure_future(learning)] = group

@@ -8,7 +8,7 @@ from collections.abc import Collection
 import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, TopicPartition
-from aiokafka_lite.cluster import large_metadata
+from aiokafka_lite.cluster import large_metadata, pace
 from aiokafka_lite.consumer.fetching import fetcher, loop_budget
 from aiokafka_lite.consumer.fetching.broker_fetch import BrokerFetch
 from aiokafka_lite.consumer.fetching.in_flight_fetch import UnreadFetch
@@ -35,7 +35,7 @@ def smallest_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscription, "PART", 1)
     monkeypatch.setattr(position_checks, "CHECKED_AT_ONCE", 1)
     monkeypatch.setattr(position_resolver, "LOOKED_UP_AT_ONCE", 0)
-    monkeypatch.setattr(position_resolver, "ASKED_AT_ONCE", 1)
+    monkeypatch.setattr(pace, "AT_ONCE", 1)
 
 
 def make(cluster: FakeCluster, *topics: str, **options: object) -> AIOKafkaConsumer:
