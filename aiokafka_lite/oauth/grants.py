@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from urllib.parse import quote_plus, urlencode
 
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
-from aiokafka_lite.oauth.token_http import Endpoint, Fetch, HttpRequest, check_url
+from aiokafka_lite.oauth.token_http import Endpoint, Fetch, HttpRequest, check_url, shown_url
 from aiokafka_lite.oauth.token_source import Token, TokenSource
 
 __all__ = ["Assertion", "ClientCredentials", "JwtBearer", "read_assertion"]
@@ -124,7 +124,7 @@ class ClientCredentials(TokenSource):
         return await self._endpoint.token(request, [hidden])
 
     def __repr__(self) -> str:
-        return f"<ClientCredentials {self._client_id!r} at {self._url}>"
+        return f"<ClientCredentials {self._client_id!r} at {shown_url(self._url)}>"
 
 
 class JwtBearer(TokenSource):
@@ -168,7 +168,7 @@ class JwtBearer(TokenSource):
         return await self._endpoint.token(request, [hidden])
 
     def __repr__(self) -> str:
-        return f"<JwtBearer at {self._url}>"
+        return f"<JwtBearer at {shown_url(self._url)}>"
 
 
 def _value(secret: str | Callable[[], str] | None) -> str:

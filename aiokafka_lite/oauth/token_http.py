@@ -25,7 +25,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.oauth.token_source import Token, jwt_times
 
-__all__ = ["Endpoint", "Fetch", "HttpRequest", "HttpResponse", "check_url"]
+__all__ = ["Endpoint", "Fetch", "HttpRequest", "HttpResponse", "check_url", "shown_url"]
 
 MAX_BODY: Final = 1024 * 1024
 """Bytes of a response that are read; a token has a few thousand."""
@@ -138,6 +138,8 @@ class Endpoint:
                 is not trusted.
             KafkaConnectionError: No attempt succeeded within the timeout.
         """
+        where = shown_url(request.url)
+        secrets = [*secrets, request.url.partition("?")[2]]
         deadline = time.monotonic() + self._timeout
         pause = FIRST_PAUSE
         while True:
@@ -151,7 +153,7 @@ class Endpoint:
                 reason = getattr(error, "reason", None) or error
                 if isinstance(reason, ssl.SSLCertVerificationError):
                     raise AuthenticationFailedError(
-                        f"the certificate of the token endpoint {request.url} is not trusted: "
+                        f"the certificate of the token endpoint {where} is not trusted: "
                         f"{reason.verify_message}; pass `ssl_context` for a private authority"
                     ) from error
                 shown = str(reason) or type(reason).__name__
@@ -159,15 +161,15 @@ class Endpoint:
                 problem = _plain(problem, secrets)
             else:
                 if response.status in _OK:
-                    return _object(request.url, response.body)
+                    return _object(where, response.body)
                 problem = _plain(f"{response.status} {_error_text(response.body)}", secrets)
                 if _is_final(response.status):
                     raise AuthenticationFailedError(
-                        f"the token endpoint {request.url} refused the request: {problem}"
+                        f"the token endpoint {where} refused the request: {problem}"
                     )
             if time.monotonic() + pause >= deadline:
                 raise KafkaConnectionError(
-                    f"the token endpoint {request.url} returned no token within "
+                    f"the token endpoint {where} returned no token within "
                     f"{self._timeout:g} s; last attempt: {problem}"
                 )
             await asyncio.sleep(pause)
@@ -180,7 +182,7 @@ class Endpoint:
             AuthenticationFailedError, KafkaConnectionError: As `request`; or the response has no
                 token.
         """
-        return token_of(request.url, await self.request(request, secrets))
+        return token_of(shown_url(request.url), await self.request(request, secrets))
 
     async def _with_urllib(self, request: HttpRequest) -> HttpResponse:
         loop = asyncio.get_running_loop()
@@ -202,6 +204,11 @@ class Endpoint:
         except urllib.error.HTTPError as error:
             with error:
                 return HttpResponse(error.code, error.read(MAX_BODY))
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without its query, which may contain a secret."""
+    return url.partition("?")[0]
 
 
 def token_of(url: str, answer: Mapping[str, Any]) -> Token:

@@ -1,39 +1,65 @@
 """Bearer tokens from an OAuth token endpoint, as in Java's OAUTHBEARER client (KIP-768).
 
 A provider is sent to Spark's executors with the client's arguments, and equals any other with the
-same attributes. Each process requests its own token and keeps it until shortly before it expires.
+same attributes. Each process requests its own token, and keeps and renews it like the providers of
+`aiokafka_lite.oauth`. Redirects are not followed, because they would send the secret to another
+server.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import urlencode
 
-from aiokafka_lite._threads import lookup_threads
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.errors import AuthenticationFailedError
+from aiokafka_lite.oauth.token_http import Endpoint, HttpRequest
+from aiokafka_lite.oauth.token_source import Token, TokenSource
 
 __all__ = ["ClientCredentials"]
 
 REQUEST_TIMEOUT: Final = 10.0
-"""Timeout in seconds of connecting and of each read."""
+"""Seconds for all attempts to get one token."""
 
-KEEP: Final = 0.8
-"""The fraction of a token's lifetime in which it is used, as Java's refresh window factor."""
 
-DEFAULT_LIFE: Final = 300.0
-"""Assumed lifetime in seconds of a token if the endpoint does not return one."""
+class _Source(TokenSource):
+    """The tokens of this process.
+
+    `oauth.ClientCredentials` refuses plain http, which Spark's options may name.
+    """
+
+    def __init__(self, owner: ClientCredentials) -> None:
+        super().__init__()
+        self._owner = owner
+        self._endpoint = Endpoint(None, None, REQUEST_TIMEOUT)
+
+    async def fetch(self) -> Token:
+        owner = self._owner
+        form = {"grant_type": "client_credentials"}
+        if owner.scope is not None:
+            form["scope"] = owner.scope
+        try:
+            name = f"{owner.client_id}:{owner.client_secret}".encode()
+        except UnicodeEncodeError:
+            # Not chained: the original error shows the text it could not encode.
+            raise AuthenticationFailedError(
+                "the OAuth client's name or secret cannot be encoded in UTF-8"
+            ) from None
+        headers = {
+            "Accept": "application/json",
+            "Authorization": "Basic " + base64.b64encode(name).decode(),
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        request = HttpRequest("POST", owner.url, headers, urlencode(form).encode())
+        return await self._endpoint.token(request, [owner.client_secret])
 
 
 @dataclass(slots=True)
 class _Kept:
-    token: str = ""
-    until: float = 0.0  # a monotonic instant
+    source: _Source | None = None
 
 
 @dataclass(frozen=True)
@@ -55,61 +81,27 @@ class ClientCredentials(AbstractTokenProvider):
     _kept: _Kept = field(default_factory=_Kept, init=False, compare=False, repr=False)
 
     async def token(self) -> str:
-        """Return the cached token, or a new one.
+        """Return the kept token, or a new one.
 
         Raises:
-            AuthenticationFailedError: The endpoint rejects the request, is unreachable, or does not
-                return a token.
+            AuthenticationFailedError: The endpoint refuses the request or returns no token.
+            KafkaConnectionError: It does not answer.
         """
-        kept = self._kept
-        if time.monotonic() >= kept.until:
-            loop = asyncio.get_running_loop()
-            kept.token, life = await lookup_threads.run(loop, self._ask)
-            kept.until = time.monotonic() + KEEP * life
-        return kept.token
+        return await self._source.token()
+
+    def on_rejected(self, token: str) -> None:
+        """A broker rejected a token."""
+        self._source.on_rejected(token)
+
+    @property
+    def _source(self) -> _Source:
+        if self._kept.source is None:
+            self._kept.source = _Source(self)
+        return self._kept.source
 
     def extensions(self) -> Mapping[str, str]:
         """Return the extensions set as `extension_NAME` in the login module's options."""
         return dict(self.sasl_extensions)
-
-    def _ask(self) -> tuple[str, float]:
-        # Imported here: every process of every query imports this module, but few need a token.
-        import urllib.error
-        import urllib.parse
-        import urllib.request
-        from http.client import HTTPException
-
-        form = {"grant_type": "client_credentials"}
-        if self.scope is not None:
-            form["scope"] = self.scope
-        where = self.url.partition("?")[0]  # the query may contain a secret
-        try:
-            name = f"{self.client_id}:{self.client_secret}".encode()
-        except UnicodeEncodeError:
-            # Not chained: the original error shows the text it could not encode.
-            raise AuthenticationFailedError(
-                f"No token from {where}: the client's name or secret cannot be encoded in UTF-8"
-            ) from None
-        try:
-            request = urllib.request.Request(
-                self.url,
-                data=urllib.parse.urlencode(form).encode(),
-                headers={
-                    "Accept": "application/json",
-                    "Authorization": "Basic " + base64.b64encode(name).decode(),
-                    "Content-Type": "application/x-www-form-urlencoded",
-                },
-            )
-            with urllib.request.urlopen(request, timeout=REQUEST_TIMEOUT) as answer:
-                reply = json.load(answer)
-            token, life = reply["access_token"], reply.get("expires_in", DEFAULT_LIFE)
-        except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
-            if isinstance(error, urllib.error.HTTPError):
-                error.close()  # its response keeps the connection open
-            raise AuthenticationFailedError(f"No token from {where}: {error!r}") from error
-        if not isinstance(token, str) or not isinstance(life, int | float):
-            raise AuthenticationFailedError(f"No token from {where}: not an RFC 6749 response")
-        return token, float(life)
 
     def __reduce__(self) -> tuple[type[ClientCredentials], tuple[object, ...]]:
         # Leave out the token: a worker has another clock.
