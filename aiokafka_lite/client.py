@@ -4,6 +4,8 @@ It wraps a `cluster.Cluster`: its own, or that of the producer or consumer whose
 `ClusterMetadata` is a live view: each call reads the current snapshot.
 """
 
+from __future__ import annotations
+
 import asyncio
 import random
 import ssl
@@ -11,7 +13,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable
 from math import inf
 from os import PathLike
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, milliseconds
@@ -35,11 +37,13 @@ from aiokafka_lite.errors import (
     KafkaError,
     NodeNotReadyError,
 )
-from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 
 __all__ = ["AIOKafkaClient", "ClusterMetadata"]
 

@@ -15,8 +15,7 @@ They are no part of the public API: each stays only as long as a library named h
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 __all__ = ["MISSING", "CoordinatorNames", "SubscriptionNames", "private_name"]
 
@@ -46,8 +45,7 @@ class private_name(Generic[T]):
         return self._get(owner)
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorNames:
+class CoordinatorNames(NamedTuple):
     """Attributes of aiokafka's group coordinator.
 
     Attributes:
@@ -57,8 +55,7 @@ class CoordinatorNames:
     member_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionNames:
+class SubscriptionNames(NamedTuple):
     """Attributes of aiokafka's subscription state.
 
     Attributes:

@@ -24,8 +24,7 @@ import asyncio
 import enum
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
@@ -54,9 +53,13 @@ class Purpose(enum.Enum):
     TELEMETRY = "telemetry"  # a broker's plugin for metrics may hang
     COMMIT = "commit"  # must not queue behind a join: OffsetCommit, OffsetFetch, LeaveGroup
 
+    @property
+    def may_wait(self) -> bool:
+        """True if a late answer says nothing about the broker."""
+        return self in (Purpose.GROUP, Purpose.TELEMETRY)
 
-@dataclass(frozen=True, slots=True)
-class PerVersion(Generic[ResponseT_co]):
+
+class PerVersion(NamedTuple, Generic[ResponseT_co]):
     """A request whose content depends on the API version, built once the version is known.
 
     Attributes:
@@ -68,8 +71,7 @@ class PerVersion(Generic[ResponseT_co]):
     build: Callable[[int], RequestOf[ResponseT_co]]
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(NamedTuple):
     """A connection attempt: its task, and the future that all waiting callers share."""
 
     task: asyncio.Task[None]

@@ -16,20 +16,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from math import isfinite
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from aiokafka_lite.cluster.broker import Broker, Purpose
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.structs import HealthState
+
+if TYPE_CHECKING:
+    from aiokafka_lite.cluster.broker import Broker
 
 __all__ = ["LATELY", "Reach", "StateClock", "reach"]
 
 LATELY: Final = 10.0
 """Seconds that all brokers may leave requests unanswered before the client is not ready. Longer
 than the 5 seconds after which a metadata refresh tries the next broker."""
-
-
-_MAY_WAIT: Final = frozenset({Purpose.GROUP, Purpose.TELEMETRY})
 
 
 class Reach(NamedTuple):
@@ -93,7 +92,7 @@ def reach(
         connected += bool(connections)
         for purpose, connection in connections.items():
             answered_at = max(answered_at, connection.answered_at)
-            if connection.in_flight and purpose not in _MAY_WAIT:
+            if connection.in_flight and not purpose.may_wait:
                 at = connection.asked_at
                 asked_at = at if asked_at is None else min(asked_at, at)
     silent_for = 0.0 if asked_at is None else max(now - max(answered_at, asked_at), 0.0)

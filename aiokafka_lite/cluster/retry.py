@@ -25,8 +25,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from aiokafka_lite.cluster.broker import Broker, PerVersion, Purpose
 from aiokafka_lite.cluster.cluster import PATIENCE, Cluster
@@ -75,7 +74,6 @@ class Route(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class _Any:
     """Any broker, the least loaded one."""
 
@@ -86,7 +84,6 @@ class _Any:
         return error.invalid_metadata
 
 
-@dataclass(frozen=True, slots=True)
 class _Controller:
     """The controller, or any broker if the metadata does not name one (Metadata v0)."""
 
@@ -104,8 +101,7 @@ ANY: Route = _Any()
 CONTROLLER: Route = _Controller()
 
 
-@dataclass(frozen=True, slots=True)
-class ToNode:
+class ToNode(NamedTuple):
     """One broker, by its node id."""
 
     node_id: int
@@ -118,8 +114,7 @@ class ToNode:
         return error.invalid_metadata or isinstance(error, NodeNotReadyError)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderOf:
+class LeaderOf(NamedTuple):
     """The leader of a partition."""
 
     topic: str
@@ -143,8 +138,7 @@ class LeaderOf:
         return error.invalid_metadata or isinstance(error, NodeNotReadyError)
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorOf:
+class CoordinatorOf(NamedTuple):
     """The coordinator of a group id, a transactional id or a share-group partition.
 
     Attributes:

@@ -45,27 +45,17 @@ from aiokafka_lite.as_aiokafka.private_names import (
     private_name,
 )
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
-from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.consumer import consumer_arguments as arguments
-from aiokafka_lite.consumer.buffering.bulk_types import ArrowBatch, ColumnBatch, RecordBatch
 from aiokafka_lite.consumer.consumer_arguments import (
     DEFAULT_HEARTBEAT_MS,
     DEFAULT_SESSION_MS,
     DEFAULT_STRATEGY,
 )
-from aiokafka_lite.consumer.consumer_health import consumer_health
-from aiokafka_lite.consumer.consumer_metrics import PartitionLag
 from aiokafka_lite.consumer.consumer_options import (
     DEFAULT_BUFFER_MEMORY,
     OffsetReset,
 )
-from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.membership.subscription import SubscriptionPattern
-from aiokafka_lite.consumer.offsets import queries
-from aiokafka_lite.consumer.offsets.position_resolver import EARLIEST, LATEST, Found
-from aiokafka_lite.consumer.partitions.delivery import RecordStream
-from aiokafka_lite.consumer.partitions.positions import PartitionState
-from aiokafka_lite.consumer.record_batches import BULK, Batches
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
@@ -74,14 +64,10 @@ from aiokafka_lite.errors import (
     KafkaConfigurationError,
 )
 from aiokafka_lite.group.assignment_lease import ConsumerGroupMetadata
-from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
-from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
-from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.reading.consumer_lifecycle import ConsumerLifecycle
 from aiokafka_lite.structs import (
-    ConsumerHealth,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
@@ -89,12 +75,21 @@ from aiokafka_lite.structs import (
 
 if TYPE_CHECKING:  # imported when they are used: most consumers use none of them
     from aiokafka_lite.client import AIOKafkaClient
+    from aiokafka_lite.consumer.buffering.bulk_types import ArrowBatch, ColumnBatch, RecordBatch
+    from aiokafka_lite.consumer.consumer_metrics import PartitionLag
+    from aiokafka_lite.consumer.core import ConsumerCore
     from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
+    from aiokafka_lite.consumer.offsets.position_resolver import Found
+    from aiokafka_lite.consumer.partitions.positions import PartitionState
+    from aiokafka_lite.consumer.record_batches import Batches
+    from aiokafka_lite.metrics_push.metrics_push import MetricsPush
+    from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
+    from aiokafka_lite.structs import ConsumerHealth
 
 _T = TypeVar("_T")
 
 
-class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generic[K, V]):
+class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Generic[K, V]):
     """Reads records from a Kafka cluster. Names, defaults and behavior follow aiokafka 0.14.
 
         async with AIOKafkaConsumer("orders", bootstrap_servers="localhost:9092") as consumer:
@@ -415,6 +410,12 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
             else milliseconds("bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64)
         )
         addresses = parse_bootstrap(bootstrap_servers)
+        # Here, so that importing a client is fast (tests/unit/test_import_cost.py).
+        from aiokafka_lite.cluster.cluster import Cluster
+        from aiokafka_lite.consumer.core import ConsumerCore
+        from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
+        from aiokafka_lite.metrics_push.metrics_push import MetricsPush
+
         pushes, application = flag("enable_metrics_push", enable_metrics_push), ApplicationMetrics()
 
         def make_core() -> ConsumerCore:
@@ -720,6 +721,8 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
         self._core.check_home()
         self._core.reader.check_begun()
         if self._has_own_getone() and type(self).__anext__ is _ANEXT:
+            from aiokafka_lite.consumer.partitions.delivery import RecordStream
+
             return RecordStream(self._core.buffer.delivery, self._core.reader.next_or_end, self)
         return self
 
@@ -779,6 +782,8 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
             ImportError: `columns="arrow"` needs pyarrow.
             ConsumerStoppedError: The consumer was stopped before the call.
         """
+        from aiokafka_lite.consumer.record_batches import BULK, Batches
+
         self._check_running()
         core = self._core
         if max_records is not None and not (is_int(max_records) and max_records >= 1):
@@ -1023,11 +1028,15 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
 
         Cancellation: safe.
         """
+        from aiokafka_lite.consumer.offsets.position_resolver import EARLIEST
+
         return await self._ends(partitions, EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset after the last record of each partition (with "read_committed": the
         last stable offset). Otherwise like `beginning_offsets`."""
+        from aiokafka_lite.consumer.offsets.position_resolver import LATEST
+
         return await self._ends(partitions, LATEST)
 
     async def offsets_for_times(
@@ -1072,6 +1081,8 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
         Raises:
             KafkaTimeoutError: No broker answered within `request_timeout_ms`.
         """
+        from aiokafka_lite.consumer.offsets import queries
+
         self._check_running()
         return await self._unless_stopped(
             queries.topic_names(self._core.cluster, self._core.deadline())
@@ -1135,6 +1146,8 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
             IllegalStateError: Called in another event loop or thread than the consumer's.
         """
         self._check_home()
+        from aiokafka_lite.consumer.consumer_health import consumer_health
+
         return consumer_health(self._core, self._health_clock, stopped=self._closed)
 
     def metrics(self) -> dict[str, float | None]:
@@ -1259,6 +1272,8 @@ class AIOKafkaConsumer(ConsumerLifecycle[ConsumerCore], MetricsPushCalls, Generi
     async def _offsets(
         self, times: Mapping[TopicPartition, int], *, search: bool = False
     ) -> dict[TopicPartition, Found]:
+        from aiokafka_lite.consumer.offsets import queries
+
         core = self._core
         isolation = core.options.isolation_level
         return await queries.offsets_at(

@@ -40,7 +40,7 @@ class IsolationLevel(Enum):
     READ_COMMITTED = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class ConsumerOptions:
     """The consumer's own options, checked. Durations are seconds, sizes bytes.
 
@@ -108,7 +108,7 @@ class ConsumerOptions:
         return min(self.fetch_max_bytes, RESPONSE_LIMIT, max(self.buffer_memory // 2, 1))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class GroupOptions:
     """The options of a consumer in a group.
 

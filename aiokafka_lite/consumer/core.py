@@ -57,7 +57,6 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
 )
 from aiokafka_lite.group.assignment_lease import LeaseBook
-from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.reading.consumer_lifecycle import GIVE_UP_WITHIN
 from aiokafka_lite.reading.heavy_batches import read_in_thread
 from aiokafka_lite.record.record_set import RecordSet
@@ -66,6 +65,7 @@ from aiokafka_lite.structs import TopicPartition
 if TYPE_CHECKING:  # imported only with a group; and if the brokers collect metrics
     from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
     from aiokafka_lite.metrics_push.metric_points import ClientMetrics
+    from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 
 log = logging.getLogger(__name__)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from aiokafka_lite.metrics_push.metrics_push import MetricsPush
+if TYPE_CHECKING:  # each client imports it when it is constructed
+    from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 
 __all__ = ["MetricsPushCalls"]
 

@@ -18,10 +18,12 @@ Non-obvious:
   gone (see `buffers`).
 """
 
+from __future__ import annotations
+
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from aiokafka_lite.errors import (
     AuthenticationFailedError,
@@ -29,14 +31,12 @@ from aiokafka_lite.errors import (
     KafkaError,
     KafkaProtocolError,
 )
-from aiokafka_lite.net.authenticate import authenticate
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.deadline_timer import Alarm
 from aiokafka_lite.net.dial import dial, expired_certificate
 from aiokafka_lite.net.frames import Frame, FrameReceiver
 from aiokafka_lite.net.handshake import Identity, Rung, decode, find_versions, ladder
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending, Promise
-from aiokafka_lite.net.reauthentication import Renewal
 from aiokafka_lite.net.throttle import Throttle, responds_before_throttling, throttle_of
 from aiokafka_lite.net.tls.tls_failures import refused
 from aiokafka_lite.net.traffic import Traffic
@@ -45,6 +45,9 @@ from aiokafka_lite.protocol.framing import RequestInPieces, encode_request
 from aiokafka_lite.protocol.message import Message, RequestOf, Response, ResponseT
 from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.protocol.versions import BrokerVersions
+
+if TYPE_CHECKING:
+    from aiokafka_lite.net.reauthentication import Renewal
 
 log = logging.getLogger(__name__)
 
@@ -151,6 +154,10 @@ class Connection:
                     options.known.remember(host, port, learned)
                     return await cls.open(host, port, options, expected=expected)
                 if options.mechanism is not None:
+                    # Most connections do not authenticate.
+                    from aiokafka_lite.net.authenticate import authenticate
+                    from aiokafka_lite.net.reauthentication import Renewal
+
                     limit = options.request_timeout
                     lifetime = await authenticate(self, options.mechanism, limit)
                     self._renewal = Renewal(self, options.mechanism, lifetime, self.close, limit)

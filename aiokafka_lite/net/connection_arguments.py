@@ -1,22 +1,29 @@
-"""Turns the connection arguments that all clients share into `ConnectionOptions`."""
+"""Turns the connection arguments that all clients share into `ConnectionOptions`.
+
+What only some connections use (TLS options, proxies) is imported when it is chosen.
+"""
+
+from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable
 from os import PathLike
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite import _arguments
 from aiokafka_lite._arguments import INT64, milliseconds, size
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_options import ConnectionOptions
-from aiokafka_lite.net.route.proxies import parse_proxy
 from aiokafka_lite.net.sasl import choose
-from aiokafka_lite.net.tls.tls_contexts import TlsContexts
-from aiokafka_lite.net.tls.tls_options import VERSIONS, TlsOptions, tls_options
+
+if TYPE_CHECKING:
+    from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
+    from aiokafka_lite.net.route.proxies import Proxy
+    from aiokafka_lite.net.tls.tls_contexts import TlsContexts
 
 DNS_LOOKUPS: Final = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+_TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 
 
 def connection_options(
@@ -45,7 +52,7 @@ def connection_options(
     ssl_password: str | bytes | None = None,
     ssl_check_hostname: bool = True,
     ssl_ciphers: str | None = None,
-    ssl_enabled_protocols: str | Iterable[str] = tuple(VERSIONS),
+    ssl_enabled_protocols: str | Iterable[str] = _TLS_VERSIONS,
     proxy_url: str | None = None,
     proxy_ssl_context: ssl.SSLContext | None = None,
     client_dns_lookup: str = "use_all_dns_ips",
@@ -70,7 +77,10 @@ def connection_options(
     Raises:
         ValueError, TypeError: An argument is invalid; with aiokafka's message if it has one.
     """
-    tls = tls_options(
+    context = _tls(
+        client_id,
+        security_protocol,
+        ssl_context,
         {
             "ssl_cafile": ssl_cafile,
             "ssl_cadata": ssl_cadata,
@@ -80,12 +90,8 @@ def connection_options(
             "ssl_check_hostname": ssl_check_hostname,
             "ssl_ciphers": ssl_ciphers,
             "ssl_enabled_protocols": ssl_enabled_protocols,
-        }
+        },
     )
-    _arguments.check_security(security_protocol, ssl_context, tls != TlsOptions())
-    context: ssl.SSLContext | TlsContexts | None = ssl_context
-    if context is None and security_protocol in ("SSL", "SASL_SSL"):
-        context = TlsContexts(tls, client_id or "client")
     mechanism = choose(
         security_protocol,
         {
@@ -117,7 +123,7 @@ def connection_options(
         raise KafkaConfigurationError(
             f"`client_dns_lookup` should be {' or '.join(DNS_LOOKUPS)}, not {client_dns_lookup!r}"
         )
-    proxy = None if proxy_url is None else parse_proxy(proxy_url, proxy_ssl_context)
+    proxy = None if proxy_url is None else _proxy(proxy_url, proxy_ssl_context)
     if proxy is None and proxy_ssl_context is not None:
         raise KafkaConfigurationError("`proxy_ssl_context` requires `proxy_url`")
     trigger = milliseconds(
@@ -147,3 +153,35 @@ def connection_options(
         ssl_context=context,
         mechanism=mechanism,
     )
+
+
+def _tls(
+    client_id: str | None,
+    security_protocol: str,
+    ssl_context: ssl.SSLContext | None,
+    arguments: dict[str, object],
+) -> ssl.SSLContext | TlsContexts | None:
+    """Check the TLS arguments, by name; return the context that they describe."""
+    encrypts = security_protocol in ("SSL", "SASL_SSL")
+    unset = (
+        arguments["ssl_check_hostname"] is True
+        and arguments["ssl_enabled_protocols"] == _TLS_VERSIONS
+        and sum(value is not None for value in arguments.values()) == 2
+    )
+    if unset and (ssl_context is not None or not encrypts):
+        _arguments.check_security(security_protocol, ssl_context)
+        return ssl_context
+    from aiokafka_lite.net.tls.tls_contexts import TlsContexts
+    from aiokafka_lite.net.tls.tls_options import TlsOptions, tls_options
+
+    tls = tls_options(arguments)
+    _arguments.check_security(security_protocol, ssl_context, tls != TlsOptions())
+    if ssl_context is None and encrypts:
+        return TlsContexts(tls, client_id or "client")
+    return ssl_context
+
+
+def _proxy(url: object, context: object) -> Proxy:
+    from aiokafka_lite.net.route.proxies import parse_proxy
+
+    return parse_proxy(url, context)

@@ -1,19 +1,23 @@
 """The options of a connection to a broker, checked once, in one frozen value."""
 
+from __future__ import annotations
+
 import math
 import re
 import ssl
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite._arguments import wire_string
 from aiokafka_lite._version import __version__
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.api_version_cache import KnownBrokers
-from aiokafka_lite.net.authenticate import Mechanism
 from aiokafka_lite.net.buffers import ReceiveBuffers
-from aiokafka_lite.net.route.proxies import Proxy
-from aiokafka_lite.net.tls.tls_contexts import TlsContexts
+
+if TYPE_CHECKING:
+    from aiokafka_lite.net.authenticate import Mechanism
+    from aiokafka_lite.net.route.proxies import Proxy
+    from aiokafka_lite.net.tls.tls_contexts import TlsContexts
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LARGEST_INT32: Final = 2**31 - 1
@@ -135,8 +139,8 @@ class ConnectionOptions:
                 f"security_protocol must be one of {', '.join(SECURITY_PROTOCOLS)}, "
                 f"not {self.security_protocol!r}"
             )
-        if self.ssl_context is not None and not isinstance(
-            self.ssl_context, ssl.SSLContext | TlsContexts
+        if not isinstance(self.ssl_context, ssl.SSLContext | None) and not _is_tls_contexts(
+            self.ssl_context
         ):
             raise TypeError(f"ssl_context must be an ssl.SSLContext, not {self.ssl_context!r}")
         if self.tls and self.ssl_context is None:
@@ -157,6 +161,12 @@ class ConnectionOptions:
                 f"a SASL mechanism was given, but security_protocol {self.security_protocol} "
                 "does not authenticate"
             )
+
+
+def _is_tls_contexts(value: object) -> bool:
+    from aiokafka_lite.net.tls.tls_contexts import TlsContexts  # only TLS needs it
+
+    return isinstance(value, TlsContexts)
 
 
 def _string(name: str, value: object) -> str:

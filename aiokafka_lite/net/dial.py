@@ -12,8 +12,6 @@ from aiokafka_lite._threads import NoThreadError, lookup_threads
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.route.racing import AddressInfo, Race, interleaved
-from aiokafka_lite.net.route.tunnel import open_encrypted_tunnel, open_tunnel
-from aiokafka_lite.net.tls.tls_contexts import TlsContexts
 from aiokafka_lite.net.tls.tls_failures import explained, refused, untrusted
 
 log = logging.getLogger(__name__)
@@ -170,9 +168,11 @@ async def _use(
     context = options.ssl_context
     proxy = options.proxy
     try:
-        if isinstance(context, TlsContexts):
+        if not isinstance(context, ssl.SSLContext | None):
             context = await context.current()
         if proxy is not None and not proxy.tls:
+            from aiokafka_lite.net.route.tunnel import open_tunnel  # few have a proxy
+
             await open_tunnel(connected, proxy, host, port)
     except BaseException:
         connected.close()
@@ -202,6 +202,8 @@ async def _use_encrypted(
     protocol: asyncio.BaseProtocol,
 ) -> None:
     """Likewise through an HTTPS proxy."""
+    from aiokafka_lite.net.route.tunnel import open_encrypted_tunnel
+
     loop = asyncio.get_running_loop()
     if options.proxy is None:
         raise ValueError("there is no proxy")
@@ -249,7 +251,7 @@ def _set_options(unconnected: socket.socket, options: ConnectionOptions) -> None
 def expired_certificate(options: ConnectionOptions) -> str:
     """The text " expired on DATE" if this client's certificate has expired, else ""."""
     context = options.ssl_context
-    return context.own_expiry if isinstance(context, TlsContexts) else ""
+    return "" if isinstance(context, ssl.SSLContext | None) else context.own_expiry
 
 
 def _breaks_off(error: OSError) -> bool:

@@ -39,7 +39,6 @@ from aiokafka_lite.net.frames import Frame
 from aiokafka_lite.protocol.framing import decode_response
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
-from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.versions import BrokerVersions, versions_of
 
@@ -156,6 +155,9 @@ async def find_versions(
         versions, _ = await _negotiate(channel, options, 0, timeout)
         return versions, Known(api_versions=0)
     if rung is Rung.LIST_GROUPS:
+        # Only brokers before 0.10 are asked this.
+        from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
+
         release = "0.9"
         await channel.request(ListGroupsRequest(), 0, timeout=timeout)
     else:

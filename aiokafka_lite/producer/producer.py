@@ -8,7 +8,11 @@ Non-obvious:
 - `send` and `send_and_wait` run for every record, so they are native or a Python twin: `SendCalls`.
   They call back here (`_send_blocked`, `_send_later`, `_refuse`) for a record that is not appended
   at once.
+- What not every producer needs, or only from its construction on, is imported there: importing a
+  client is fast (`tests/unit/test_import_cost.py`).
 """
+
+from __future__ import annotations
 
 import asyncio
 import copy
@@ -35,8 +39,6 @@ from aiokafka_lite._home import check_home
 from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
 from aiokafka_lite.as_aiokafka.private_names import MISSING as _missing
 from aiokafka_lite.as_aiokafka.private_names import private_name
-from aiokafka_lite.client import AIOKafkaClient, ClusterMetadata
-from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.log_name import LogName
 from aiokafka_lite.cluster.reach import StateClock
 from aiokafka_lite.errors import (
@@ -50,31 +52,27 @@ from aiokafka_lite.errors import (
     ProducerClosed,
 )
 from aiokafka_lite.group.group_metadata import GroupMetadata
-from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
-from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.metrics_push.push_calls import MetricsPushCalls
-from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.partitioner import DefaultPartitioner
 from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
 from aiokafka_lite.producer.batching.batch_builder import BatchBuilder
-from aiokafka_lite.producer.batching.row_appending import HEADER_SIZE, RowAppending, Wants
-from aiokafka_lite.producer.columns_ack import ColumnsAck
-from aiokafka_lite.producer.producer_health import producer_health
 from aiokafka_lite.producer.producer_interceptors import Interceptors
 from aiokafka_lite.producer.producer_options import Partitioner, ProducerOptions
 from aiokafka_lite.producer.record_serializers import RecordSerializers
 from aiokafka_lite.producer.send import SendCalls
-from aiokafka_lite.producer.sending.sender import Sender
-from aiokafka_lite.producer.sending.transactional_sender import TransactionalSender
 from aiokafka_lite.producer.threadsafe import HandOver
-from aiokafka_lite.producer.transactions.transaction_driver import TransactionDriver
-from aiokafka_lite.producer.transactions.transaction_states import TransactionState
-from aiokafka_lite.record.columnar.column_arguments import columns_to_send
-from aiokafka_lite.structs import Acknowledged, OffsetAndMetadata, ProducerHealth, TopicPartition
+from aiokafka_lite.structs import Acknowledged, OffsetAndMetadata, TopicPartition
 
-if TYPE_CHECKING:  # loaded if the brokers collect metrics
+if TYPE_CHECKING:
+    from aiokafka_lite.client import AIOKafkaClient, ClusterMetadata
     from aiokafka_lite.metrics_push.metric_points import ClientMetrics
+    from aiokafka_lite.metrics_push.metrics_push import MetricsPush
+    from aiokafka_lite.net.aws.aws_credentials import AwsCredentials, CredentialSource
+    from aiokafka_lite.producer.column_sending import ColumnSending
+    from aiokafka_lite.producer.columns_ack import ColumnsAck
+    from aiokafka_lite.producer.transactions.transaction_driver import TransactionDriver
+    from aiokafka_lite.structs import ProducerHealth
 
 __all__ = ["AIOKafkaProducer"]
 
@@ -353,6 +351,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             _arguments.wire_string("client_id", client_id)
         name = client_id or f"aiokafka_lite-producer-{next(_numbers)}"
         self._name = LogName(name, client_id=name, transactional_id=transactional_id)
+        from aiokafka_lite.cluster.cluster import Cluster
+
         self._cluster = Cluster(
             bootstrap_servers,
             connection_options(
@@ -409,6 +409,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             else milliseconds("stop_timeout_ms", stop_timeout_ms, most=INT64)
         )
         self._chain = interceptors
+        from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
+        from aiokafka_lite.metrics_push.metrics_push import MetricsPush
+
         self._push = MetricsPush(
             self._cluster,
             ApplicationMetrics(),
@@ -470,6 +473,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
     @cached_property
     def client(self) -> AIOKafkaClient:
         """A client that shares the producer's connections and metadata."""
+        from aiokafka_lite.client import AIOKafkaClient
+
         return AIOKafkaClient.of(self._cluster, self._options.request_timeout, self._loop)
 
     async def stop(self, timeout: float | None = None) -> None:
@@ -708,29 +713,27 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         self._check_home()
         _arguments.topic_name(topic)
         number = None if partition is None else _arguments.partition_number(partition)
-        options, accumulator = self._options, self._accumulator
         self._check_columns_allowed(number)
-        columns = columns_to_send(values, keys, timestamps)
-        rows = columns.rows
-        if rows.count:
-            accumulator.memory_for(HEADER_SIZE + rows.largest)
-        keyed = columns.keyed and not options.ignore_keys
-        appending = RowAppending(accumulator, topic, rows, number, keyed)
-        memory = None
-        try:
-            while (wants := appending.go_on(memory)) is not Wants.NOTHING:
-                memory = None
-                if wants is Wants.TURN:
-                    await asyncio.sleep(0)
-                elif wants is Wants.TOPIC:
-                    await self._learn(topic, appending.partition, self._deadline())
-                else:
-                    accumulator.hurry()
-                    memory = await self._sender.pool.take(appending.memory, self._deadline())
-        except BaseException as error:
-            error.sent = ColumnsAck(topic, appending.runs)  # type: ignore[attr-defined]  # documented above
-            raise
-        return ColumnsAck(topic, appending.runs)
+
+        async def learn(unknown: int | None) -> None:
+            await self._learn(topic, unknown, self._deadline())
+
+        return await self._column_sending.send(
+            self._accumulator,
+            self._sender.pool,
+            topic,
+            number,
+            (values, keys, timestamps),
+            learn,
+            self._deadline,
+            ignore_keys=self._options.ignore_keys,
+        )
+
+    @cached_property
+    def _column_sending(self) -> ColumnSending:
+        from aiokafka_lite.producer.column_sending import ColumnSending  # few send columns
+
+        return ColumnSending()
 
     def _check_columns_allowed(self, partition: int | None) -> None:
         options = self._options
@@ -865,6 +868,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         """
         if not self._closed:
             self._check_home()
+        from aiokafka_lite.producer.producer_health import producer_health
+
         return producer_health(
             self._cluster,
             self._sender,
@@ -902,7 +907,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         self._check_home()
         return self._push
 
-    def _pushed_metrics(self) -> "ClientMetrics":
+    def _pushed_metrics(self) -> ClientMetrics:
         from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 
         cluster, loop, sender = self._cluster, self._loop, self._sender
@@ -998,7 +1003,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         """
         await self._driver().abort(self._deadline())
 
-    def transaction(self) -> "TransactionContext":
+    def transaction(self) -> TransactionContext:
         """Return a transaction as a context manager: `async with producer.transaction(): ...`.
 
         It commits at the end. An exception, one of the commit included, aborts the transaction
@@ -1167,10 +1172,14 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
 
     def _make_sender(self) -> None:
         """Create the sender; again after a `start` that failed once the sender was running."""
+        from aiokafka_lite.producer.sending.sender import Sender
+
         options = self._record_serializers.others_of(self._options)
         if options.transactional_id is None:
             sender = Sender(self._cluster, options, self._name, self._loop)
         else:
+            from aiokafka_lite.producer.sending.transactional_sender import TransactionalSender
+
             sender = TransactionalSender(
                 self._cluster,
                 options,
@@ -1237,6 +1246,8 @@ class TransactionContext:
 
     async def _abort(self) -> None:
         """Abort the transaction, if one is open."""
+        from aiokafka_lite.producer.transactions.transaction_states import TransactionState
+
         driver = self._producer._transactions
         state = None if driver is None else driver.machine.state
         if state in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR):

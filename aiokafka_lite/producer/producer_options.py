@@ -27,7 +27,7 @@ RETRY_BACKOFF_MIN: Final = 0.001
 Partitioner = Callable[[bytes | None, list[int], list[int]], int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ProducerOptions:
     """Options of a producer. Durations are seconds, sizes are bytes.
 

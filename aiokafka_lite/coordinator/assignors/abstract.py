@@ -6,13 +6,12 @@ import abc
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from aiokafka_lite.coordinator.protocol import (
-    ConsumerProtocolMemberAssignment,
-    ConsumerProtocolMemberMetadata,
-)
-
 if TYPE_CHECKING:
     from aiokafka_lite.client import ClusterMetadata
+    from aiokafka_lite.coordinator.protocol import (
+        ConsumerProtocolMemberAssignment,
+        ConsumerProtocolMemberMetadata,
+    )
 
 __all__ = ["AbstractPartitionAssignor"]
 

@@ -2,7 +2,7 @@
 
 A consumer given exactly one of these classes runs the native assignor, which uses data that this
 form cannot carry: racks, static members, owned partitions and generations. The class methods are
-for subclasses and direct callers.
+for subclasses and direct callers, so what they use is imported when they are called.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
-from aiokafka_lite.coordinator.protocol import (
-    ConsumerProtocolMemberAssignment,
-    ConsumerProtocolMemberMetadata,
-)
 from aiokafka_lite.group.assignment_data import Subscription, by_topic
 from aiokafka_lite.group.assignor import TopicLayout
 from aiokafka_lite.group.assignors.interface import NativeAssignor
 
 if TYPE_CHECKING:
     from aiokafka_lite.client import ClusterMetadata
+    from aiokafka_lite.coordinator.protocol import (
+        ConsumerProtocolMemberAssignment,
+        ConsumerProtocolMemberMetadata,
+    )
 
 __all__ = ["NativePartitionAssignor"]
 
@@ -43,6 +43,8 @@ class NativePartitionAssignor(AbstractPartitionAssignor):
         members: Mapping[str, ConsumerProtocolMemberMetadata],
     ) -> dict[str, ConsumerProtocolMemberAssignment]:
         """Assign partitions to members."""
+        from aiokafka_lite.coordinator.protocol import ConsumerProtocolMemberAssignment
+
         subscriptions = {
             member_id: Subscription(
                 tuple(dict.fromkeys(member.subscription)), user_data=member.user_data
@@ -64,6 +66,8 @@ class NativePartitionAssignor(AbstractPartitionAssignor):
     @classmethod
     def metadata(cls, topics: Iterable[str]) -> ConsumerProtocolMemberMetadata:
         """The subscription that this member sends to the leader: its topics."""
+        from aiokafka_lite.coordinator.protocol import ConsumerProtocolMemberMetadata
+
         return ConsumerProtocolMemberMetadata(cls.version, list(topics), b"")
 
     @classmethod

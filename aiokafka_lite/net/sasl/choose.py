@@ -3,13 +3,17 @@
 A mechanism is imported only when it is chosen.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from os import PathLike, fspath
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.errors import KafkaConfigurationError
-from aiokafka_lite.net.authenticate import Mechanism
+
+if TYPE_CHECKING:
+    from aiokafka_lite.net.authenticate import Mechanism
 
 MECHANISMS: Final = (
     "PLAIN",

@@ -32,7 +32,6 @@ from aiokafka_lite.protocol.messages.produce import (
 )
 from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.record.compression import Compression
-from aiokafka_lite.record.legacy import convert
 
 __all__ = ["Part", "Requests"]
 
@@ -172,6 +171,8 @@ class Requests:
             payload = batch.payload
             if version < _V2_FROM:
                 try:
+                    from aiokafka_lite.record.legacy import convert  # brokers before 0.11
+
                     payload = convert(payload, 1 if version >= _V1_FROM else 0)
                 except KafkaError as error:
                     refused.append((part, error))

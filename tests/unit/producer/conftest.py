@@ -2,8 +2,8 @@
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
 from importlib import import_module
+from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
@@ -24,37 +24,44 @@ def acks(request: pytest.FixtureRequest) -> ModuleType:
     return import_module(f"{ROOM}.batching._ack_{request.param}")
 
 
-@contextmanager
-def _fresh_room(pure: bool) -> Iterator[None]:
-    """The room's modules imported anew, choosing between native and twin anew; then as before."""
-
-    def take_out() -> dict[str, ModuleType]:
-        names = [name for name in sys.modules if name.startswith(ROOM) and "_native" not in name]
-        return {name: sys.modules.pop(name) for name in names}
-
-    before, chosen = take_out(), _build._PURE
-    _build._PURE = pure  # type: ignore[misc]  # Final: nothing but a test may choose again
-    try:
-        yield
-    finally:
-        _build._PURE = chosen  # type: ignore[misc]  # as above
-        take_out()
-        sys.modules.update(before)
+def _take_out() -> dict[str, ModuleType]:
+    """Take the room's modules, native ones excepted, out of `sys.modules`; return them."""
+    names = [name for name in sys.modules if name.startswith(ROOM) and "_native" not in name]
+    return {name: sys.modules.pop(name) for name in names}
 
 
 @pytest.fixture(scope="session", params=BUILDS)
-def room(request: pytest.FixtureRequest) -> dict[str, ModuleType]:
-    """The room's modules by their last name, over one build, then over the other."""
-    with _fresh_room(request.param == "python"):
-        import_module(f"{ROOM}.producer")
-        modules = {
-            name.rpartition(".")[2]: module
-            for name, module in sys.modules.items()
-            if name.startswith(ROOM + ".")
-        }
-    core = modules["accumulator"].AppendCore.__module__
+def imported(request: pytest.FixtureRequest) -> dict[str, ModuleType]:
+    """All modules of the room by their full name, imported anew over one build, then the other."""
+    before, chosen = _take_out(), _build._PURE
+    _build._PURE = request.param == "python"  # type: ignore[misc]  # Final: only tests choose again
+    try:
+        package = import_module(ROOM)
+        for found in walk_packages(package.__path__, f"{ROOM}."):
+            if not found.name.endswith("_native"):
+                import_module(found.name)
+    finally:
+        _build._PURE = chosen  # type: ignore[misc]  # as above
+        modules = _take_out()
+        sys.modules.update(before)
+    core = modules[f"{ROOM}.batching.accumulator"].AppendCore.__module__  # type: ignore[attr-defined]
     assert core == f"{ROOM}.batching._accumulator_{request.param}"
     return modules
+
+
+@pytest.fixture
+def room(imported: dict[str, ModuleType]) -> Iterator[dict[str, ModuleType]]:
+    """The room's modules by their last name, over each build.
+
+    During the test, an import finds these modules too: a producer imports some of its parts late.
+    """
+    before = _take_out()
+    sys.modules.update(imported)
+    try:
+        yield {name.rpartition(".")[2]: module for name, module in imported.items() if name != ROOM}
+    finally:
+        _take_out()
+        sys.modules.update(before)
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def test_outages_reveal_a_callback_that_is_not_made(
             assert fails(room)
 
 
-@pytest.mark.parametrize("room", ["python"], indirect=True)
+@pytest.mark.parametrize("imported", ["python"], indirect=True)
 @pytest.mark.parametrize("mutant", [*mutants()], ids=str)
 def test_outages_reveal_a_call_that_is_missing(room: dict[str, ModuleType], mutant: Mutant) -> None:
     if str(mutant) in REDUNDANT:
