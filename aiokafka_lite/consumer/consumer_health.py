@@ -73,7 +73,7 @@ def _state(
         from aiokafka_lite.group.member_standing import standing
 
         where = standing(group.driver, joined=group.joined)
-        return where.state, where.reason, group.last_failure
+        return where.state, where.reason, where.explained_by(group.last_failure)
     if not len(core.positions):
         if core.subscription.topics or core.subscription.pattern is not None:
             return HealthState.JOINING, "the subscribed topics have no partitions yet", None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaError
 from aiokafka_lite.group.membership_driver import GroupDriver
 from aiokafka_lite.structs import HealthState
 
@@ -19,6 +20,14 @@ class Standing(NamedTuple):
 
     state: HealthState
     reason: str
+
+    def explained_by(self, error: KafkaError | None) -> KafkaError | None:
+        """Return the last error of the membership; None if it is over.
+
+        A failed authentication does not end the membership, so no new assignment shows its end.
+        """
+        over = self.state is HealthState.STABLE and isinstance(error, AuthenticationFailedError)
+        return None if over else error
 
 
 def standing(driver: GroupDriver, *, joined: bool) -> Standing:

@@ -71,4 +71,4 @@ def _state(
     if reach.ended:
         return HealthState.FAILED, reach.why_not(), None
     where = standing(core.group.driver, joined=core.group.joined)
-    return where.state, where.reason, core.group.last_failure
+    return where.state, where.reason, where.explained_by(core.group.last_failure)

@@ -10,6 +10,7 @@ import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, OffsetAndMetadata, TopicPartition
 from aiokafka_lite.errors import AuthenticationFailedError, SaslAuthenticationFailed
+from aiokafka_lite.structs import HealthState
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from aiokafka_lite.testing.control import Fault
 
@@ -108,6 +109,9 @@ async def test_member_keeps_its_place_while_the_coordinator_rejects_it(protocol:
         assert membership.commit_identity() == before
         assert membership.counters.rebalances == rebalances
         assert membership.counters.lost == 0
+        while (health := consumer.health()).state is not HealthState.STABLE:
+            await asyncio.sleep(0.02)
+        assert health.last_error is None
 
 
 async def read_on(consumer: AIOKafkaConsumer, count: int) -> None:
