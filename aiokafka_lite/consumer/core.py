@@ -600,7 +600,9 @@ class ConsumerCore:
             self.reader.fail(topics_refusal(self.cluster.metadata, self.subscription.topics))
 
     def _on_placed(self, states: Collection[PartitionState]) -> None:
-        self._checks.check(states)
+        self.validation.on_metadata(states)
+        if not self.fetcher.placing:
+            self.resolver.wake()  # a recreated topic may need a new lookup
         self._request_lost_leaders()
 
     def _request_lost_leaders(self) -> None:

@@ -232,6 +232,15 @@ async def test_a_wait_for_positions_ends_once_each_was_known() -> None:
             assert await read(consumer, 3 * PARTITIONS) == each(names, [3, 4, 5])
 
 
+async def test_missing_positions_are_looked_up_with_one_request_to_each_broker() -> None:
+    async with FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster:
+        async with make(cluster, "a") as consumer:
+            await until(lambda: not consumer._core.fetcher.placing)
+            await consumer.seek_to_end()
+        asked = [seen for seen in cluster.requests if seen.api_key == ApiKey.LIST_OFFSETS]
+        assert len(asked) == 2 * 3  # once to start, once for the end
+
+
 def test_extend_keeps_what_is_assigned() -> None:
     positions = Positions(OffsetReset.EARLIEST, 100)
     first, second = TopicPartition("a", 0), TopicPartition("a", 1)
