@@ -38,6 +38,16 @@ class ShareBuffer:
         self._items.extend(items)
         self.wake()
 
+    def take_locked(self) -> Record | None:
+        """Return the next item if it is a record whose lock exists; otherwise leave it."""
+        items = self._items
+        if items:
+            item = items[0]
+            if type(item) is ShareRecord and item.lock_deadline > self._loop.time():
+                items.popleft()
+                return item
+        return None
+
     def take(self) -> Record | None:
         """Return the next record whose lock exists, or None.
 

@@ -460,7 +460,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
 
         Cancellation: safe; no record is lost.
         """
-        return await self._core.next_record()
+        core = self._core
+        return core.take_next() or await core.next_record()
 
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
@@ -591,7 +592,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         try:
             if "getone" in vars(self):  # instrumented
                 return await self.getone()
-            return await self._core.next_record()
+            core = self._core
+            return core.take_next() or await core.next_record()
         except ConsumerStoppedError:
             raise StopAsyncIteration from None
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+from asyncio import _get_running_loop
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -131,6 +132,9 @@ class ShareCore:
         self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
         self._wish = 0  # records that a read which did not wait could take
         self._wished_at = 0.0  # loop time of that read; a later fetch fulfils its wish
+        at_delivery = options.interceptors is not None and options.interceptors.at_delivery
+        self._plain = not (at_delivery or options.implicit)  # a delivery has no further effect
+        self._taken = 0  # records that `take_next` delivered since `_count_taken`
         self._delivered: list[Record] = []  # to be accepted by the next read (implicit mode)
         self._losses = LossLog(options.log_name)
         self._stop_lock = asyncio.Lock()  # a second `stop` waits for the first
@@ -304,6 +308,7 @@ class ShareCore:
 
     def metric_values(self) -> dict[str, float | None]:
         """Return the metrics under Kafka's names."""
+        self._count_taken()
         now = self.loop.time()
         values = self.metrics.snapshot(
             now,
@@ -381,6 +386,23 @@ class ShareCore:
             if not taken and not await self._wait(most, deadline):
                 return []
 
+    def take_next(self) -> Record | None:
+        """Return the next record if one is buffered and nothing else needs attention.
+
+        None if only `next_record` can tell: it raises, waits, or passes the record on first.
+        """
+        if (
+            self._plain
+            and self.crash is None
+            and self.starting
+            and not self.stopping  # nor forked
+            and _get_running_loop() is self.loop
+            and (record := self.buffer.take_locked()) is not None
+        ):
+            self._taken += 1
+            return record
+        return None
+
     async def next_record(self) -> Record:
         """Return the next record, waiting for it if necessary; raises as `next_records` does."""
         self._begin_read()
@@ -400,6 +422,7 @@ class ShareCore:
 
     async def _wait(self, limit: int, deadline: float | None) -> bool:
         self._check_running()
+        self._count_taken()
         if self._failure is not None:
             failure, self._failure = self._failure, None
             self.group.retry()
@@ -429,6 +452,12 @@ class ShareCore:
         self.metrics.on_records(len(records), self.loop.time())
         if self.options.implicit:
             self._delivered.extend(records)
+
+    def _count_taken(self) -> None:
+        """Record what `take_next` delivered."""
+        taken, self._taken = self._taken, 0
+        if taken:
+            self.metrics.on_records(taken, self.loop.time())
 
     def accept_delivered(self) -> None:
         """Accept what was delivered (implicit mode)."""

@@ -94,6 +94,32 @@ async def test_records_of_two_leaders_are_accepted(cluster, make) -> None:
     assert metrics["acknowledgements-error-total"] == 0
 
 
+async def test_metrics_count_records_of_an_iteration_that_has_not_waited_since(
+    cluster, make
+) -> None:
+    fill(cluster, 20)
+    async with make("jobs") as consumer:
+        taken = 0
+        async for record in consumer:
+            record.accept()
+            taken += 1
+            if taken == 3:
+                break
+        assert consumer.metrics()["records-consumed-total"] == 3
+        await consumer.getone()
+        assert consumer.metrics()["records-consumed-total"] == 4
+
+
+async def test_buffered_records_are_read_only_in_the_consumers_loop(cluster, make) -> None:
+    fill(cluster, 20)
+    async with make("jobs") as consumer:
+        await consumer.getone()
+        assert consumer.metrics()["records-buffered"]
+        for read in (consumer.getone, consumer.__anext__):  # in a loop of another thread
+            with pytest.raises(IllegalStateError, match="another event loop"):
+                await asyncio.to_thread(asyncio.run, read())
+
+
 RECOVERS = (
     ShareSessionNotFoundError,
     InvalidShareSessionEpochError,
