@@ -31,7 +31,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline check test test-fast test-pure test-asan test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once scale spark-judge lint format bench docs \
+.PHONY: help venv demo pipeline check test test-fast test-pure test-asan wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once scale spark-judge lint format bench docs \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -127,6 +127,9 @@ test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
 test-pure: $(DONE)/spark ## Run the unit tests of packages with native modules on the pure-Python twins
 	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest $(TWINS:%=tests/unit/%) tests/unit/test_build.py --ignore=$(SAME) \
 		-m "not real and not java and not spark and not long" -q $(PARALLEL) $(FLAGS)
+
+wheel-test: ## Build a wheel without git, install it into a bare venv, and run the unit tests with it; PYTHON=python3.13
+	@sh tools/wheel_test.sh $(or $(PYTHON),python3) build/wheel-test -n 2 $(FLAGS)
 
 test-asan: $(DONE)/dev ## Test the native modules under AddressSanitizer (gcc); PROGRAMS=20000 SUITES="tests/unit/record"
 	SUITES="$(SUITES)" PROGRAMS=$(PROGRAMS) sh tools/test_asan.sh $(BIN)/python build/asan -n 2 $(FLAGS)
