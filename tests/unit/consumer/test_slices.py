@@ -15,7 +15,7 @@ from aiokafka_lite.consumer.fetching.in_flight_fetch import UnreadFetch
 from aiokafka_lite.consumer.membership import subscription
 from aiokafka_lite.consumer.membership.assignment import Assignment
 from aiokafka_lite.consumer.offsets import position_checks, position_resolver
-from aiokafka_lite.consumer.partitions.positions import Positions
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset
 from aiokafka_lite.errors import ConsumerStoppedError, KafkaProtocolError
 from aiokafka_lite.protocol.messages.fetch import FetchResponse
@@ -232,13 +232,45 @@ async def test_a_wait_for_positions_ends_once_each_was_known() -> None:
             assert await read(consumer, 3 * PARTITIONS) == each(names, [3, 4, 5])
 
 
-async def test_missing_positions_are_looked_up_with_one_request_to_each_broker() -> None:
-    async with FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster:
-        async with make(cluster, "a") as consumer:
-            await until(lambda: not consumer._core.fetcher.placing)
-            await consumer.seek_to_end()
-        asked = [seen for seen in cluster.requests if seen.api_key == ApiKey.LIST_OFFSETS]
-        assert len(asked) == 2 * 3  # once to start, once for the end
+async def test_missing_positions_are_collected_once_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Several collections would split the lookups of a broker into several requests."""
+    collect = position_resolver.PositionResolver._look_up_many
+    running: list[int] = []
+    most = 0
+
+    async def counted(
+        self: position_resolver.PositionResolver, states: list[PartitionState]
+    ) -> None:
+        nonlocal most
+        running.append(1)
+        most = max(most, len(running))
+        await collect(self, states)
+        running.pop()
+
+    monkeypatch.setattr(position_resolver.PositionResolver, "_look_up_many", counted)
+    async with (
+        FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster,
+        make(cluster, "a") as consumer,
+    ):
+        await until(lambda: not consumer._core.fetcher.placing)
+        before = len(lookups(cluster))
+
+        async def disturb() -> None:
+            while True:
+                consumer._core.resolver.wake()
+                await asyncio.sleep(0)
+
+        disturbing = asyncio.ensure_future(disturb())
+        await consumer.seek_to_end()
+        disturbing.cancel()
+        assert len(lookups(cluster)) - before == 3
+    assert most == 1
+
+
+def lookups(cluster: FakeCluster) -> list[object]:
+    return [seen for seen in cluster.requests if seen.api_key == ApiKey.LIST_OFFSETS]
 
 
 def test_extend_keeps_what_is_assigned() -> None:
