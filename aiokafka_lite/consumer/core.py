@@ -166,6 +166,7 @@ class ConsumerCore:
         self.validation = Validation(
             cluster, self.positions, self.buffer, options, self._tasks, loop, self._on_validated
         )
+        self._lacks_positions = False  # placed partitions need a lookup once all are placed
         self._checks = PositionChecks(self.positions, self.validation, self.resolver, loop)
         self.leases = LeaseBook()
         self.assignment = Assignment(
@@ -583,11 +584,9 @@ class ConsumerCore:
         )
         if partitions is not None:
             self.assignment.replace(partitions)
-        placed = self.fetcher.on_metadata(metadata)
+        self.fetcher.on_metadata(metadata)
         if partitions is not None or metadata.version != self._metadata_version:
-            self._checks.check_all()
-        else:  # there are only new leaders (KIP-951), maybe often
-            self._checks.check(placed)
+            self._checks.check_all()  # otherwise only leaders changed (KIP-951)
         self._metadata_version = metadata.version
         self._request_lost_leaders()
         if self.group is not None:
@@ -601,7 +600,9 @@ class ConsumerCore:
 
     def _on_placed(self, states: Collection[PartitionState]) -> None:
         self.validation.on_metadata(states)
-        if not self.fetcher.placing:
+        self._lacks_positions |= any(state.reset is not None for state in states)
+        if self._lacks_positions and not self.fetcher.placing:
+            self._lacks_positions = False
             self.resolver.wake()  # a recreated topic may need a new lookup
         self._request_lost_leaders()
 

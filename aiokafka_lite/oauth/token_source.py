@@ -8,8 +8,9 @@ Non-obvious:
   the timer began it.
 - If a renewal fails while the token is still valid, the token stays in use, and the next attempt
   is made ten seconds later.
-- A token that a broker rejects is not used again once it is ten seconds old. A newer one is kept,
-  so that brokers that reject every token do not cause a request for each attempt to connect.
+- A token that a broker rejects is renewed at its next use once it is ten seconds old. A newer one
+  is not, so that brokers that reject every token do not cause a request for each attempt to
+  connect. If the renewal fails, the token stays in use: a single broker may err.
 """
 
 from __future__ import annotations
@@ -118,13 +119,13 @@ class TokenSource(AbstractTokenProvider):
         return self._extensions
 
     def on_rejected(self, token: str) -> None:
-        """Drop the kept token if a broker rejected it, unless it is new."""
+        """Renew the kept token at its next use if a broker rejected it, unless it is new."""
         kept = self._token
         if kept is None or kept.value != token:
             return
         if time.time() >= self._received_at + RETRY_SECONDS:
-            logger.warning("%r drops its token, which a broker rejected", self)
-            self._token = None
+            logger.warning("%r renews its token, which a broker rejected", self)
+            self._refresh_at = 0.0  # if that fails, the other brokers may still accept this one
 
     async def _renewed(self) -> str:
         renewal = self._begin_renewal(asyncio.get_running_loop())

@@ -463,10 +463,10 @@ class BrokerFetch:
             for answer in answers
             if answer.data.current_leader.leader_id >= 0
         ]
-        if hints:
-            # First, because then the errors of the moved partitions need no retry.
-            self._on_leader_hints(hints, response)
         try:
+            if hints:
+                # Hints first: then the errors of the moved partitions need no retry.
+                self._on_leader_hints(hints, response)
             for answer in answers:
                 state = answer.asked.state
                 if fetcher.answers.take(answer, self._node, self._session.version, body):

@@ -80,7 +80,7 @@ class Fetcher:
         tasks: Owner of the tasks.
         metadata_max_age: Seconds for which to fetch from a follower that a leader named.
         resolve_positions: Called when partitions need a position lookup.
-        on_placed: Called with partitions that were placed after `on_metadata` returned.
+        on_placed: Called with partitions that were placed, by `on_metadata` or after it returned.
         loop: The event loop of the consumer.
     """
 
@@ -174,58 +174,76 @@ class Fetcher:
 
     # --- which broker each partition is fetched from
 
-    def on_metadata(self, metadata: Metadata) -> list[PartitionState]:
-        """Follow the leaders. O(assigned topics + changed partitions).
+    def on_metadata(self, metadata: Metadata) -> None:
+        """Place partitions at their leaders. O(assigned topics + changed partitions).
 
-        If more than `PLACED_AT_ONCE` partitions changed, the others follow in later iterations of
-        the event loop; until then, they are fetched as if the metadata arrived later.
-
-        Returns:
-            The partitions that were placed anew by this call; `on_placed` gets the others.
+        If the leaders of more than `PLACED_AT_ONCE` partitions changed, the others follow in later
+        iterations of the event loop; until then, they are fetched as if the metadata had not
+        arrived yet. `on_placed` is called with each part, also with the first.
         """
+        urgent: list[PartitionState] = []
         if self._followed is EMPTY:
-            self._due.update(self.positions.unsettled)  # which are all of them
+            self._due.update(self.positions.unsettled)  # all partitions
         else:
-            self._due.update(self._changed(metadata))
+            changed, urgent = self._changed(metadata)
+            self._due.update(changed)
         self.topic_ids = {
             name: topic.topic_id
             for name in self.positions.by_topic
             if (topic := metadata.topics.get(name)) is not None and topic.topic_id is not None
         }
         self._followed = metadata
-        placed = self._place_some(metadata)
+        self._place_some(metadata, urgent)
+
+    def _place_some(self, metadata: Metadata, urgent: Collection[PartitionState] = ()) -> None:
+        """Place the next partitions that are due; a callback places the rest.
+
+        Args:
+            urgent: Those that must be placed now.
+        """
+        some = dict.fromkeys(urgent)
+        some.update(dict.fromkeys(islice(self._due, PLACED_AT_ONCE)))
+        for state in some:
+            # Here, not in `place`: if a response placed it, it still has to go to `on_placed`.
+            self._due.pop(state, None)
+            self.place(state, metadata)
+        if not self._due:
+            self._leave_unused_brokers()
+        elif not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self._place_more)
+        self._on_placed(some)
+
+    def _place_more(self) -> None:
+        self._scheduled = False
+        if not self._closed:
+            self._place_some(self.metadata)
+
+    def _leave_unused_brokers(self) -> None:
         for node, broker in list(self._brokers.items()):
             if not broker.partitions:
                 del self._brokers[node]
                 broker.close()
                 deadline = self.loop.time() + LEAVE_WITHIN
                 self.tasks.spawn(self._end_session(broker, deadline), f"leave broker {node}")
-        return placed
-
-    def _place_some(self, metadata: Metadata) -> list[PartitionState]:
-        """Place the next partitions that are due; a callback places the rest."""
-        some = list(islice(self._due, PLACED_AT_ONCE))
-        for state in some:
-            self.place(state, metadata)
-        if self._due and not self._scheduled:
-            self._scheduled = True
-            self.loop.call_soon(self._place_more)
-        return some
-
-    def _place_more(self) -> None:
-        self._scheduled = False
-        if not self._closed:
-            self._on_placed(self._place_some(self.metadata))
 
     @property
     def placing(self) -> bool:
         """True if partitions will be placed in a later iteration of the event loop."""
         return bool(self._due)
 
-    def _changed(self, metadata: Metadata) -> dict[PartitionState, None]:
-        """Return the partitions that `place` may place or update differently than before."""
+    def _changed(
+        self, metadata: Metadata
+    ) -> tuple[dict[PartitionState, None], list[PartitionState]]:
+        """Return the partitions whose placement or state may change with this metadata.
+
+        Returns:
+            All of them; and those whose topic has another id or is gone. These must not be fetched
+            before they are placed: the offsets of the old topic mean nothing in the new one.
+        """
         before = self._followed
         now = self.loop.time()
+        urgent: list[PartitionState] = []
         changed = {
             state: None
             for state in self.positions.unsettled
@@ -242,6 +260,7 @@ class Fetcher:
                 continue
             if topic is None or old is None or topic.topic_id != old.topic_id:
                 changed.update(dict.fromkeys(states.values()))
+                urgent += [state for state in states.values() if state.source.node != NOWHERE]
                 continue
             for partition in _differing(topic.partitions, old.partitions):
                 if partition in states:
@@ -250,11 +269,10 @@ class Fetcher:
             broker = self._brokers.get(node)
             if broker is not None:
                 changed.update(dict.fromkeys(broker.partitions))
-        return changed
+        return changed, urgent
 
     def place(self, state: PartitionState, metadata: Metadata) -> None:
         """Fetch a partition from its leader, or from the leader's preferred follower."""
-        self._due.pop(state, None)
         topic = metadata.topics.get(state.tp.topic)
         if topic is None or topic.topic_id is None:
             self.topic_ids.pop(state.tp.topic, None)
@@ -274,7 +292,7 @@ class Fetcher:
             else:  # until the leader names a follower again, which by then has caught up
                 state.source.replica = NOWHERE
         if node != state.source.node:
-            self.remove(state)
+            self._leave(state)
             state.source.node = node
             state.source.retry_at = 0.0  # another broker: no reason to wait
         if node != NOWHERE and node not in self._brokers and not self._closed:
@@ -290,9 +308,18 @@ class Fetcher:
             self.positions.unsettled.pop(state, None)
         self.update(state)
 
+    def place_if_due(self, state: PartitionState) -> None:
+        """Place a partition now that would be placed in a later iteration of the event loop."""
+        if state in self._due:  # where it stays, for `on_placed`
+            self.place(state, self.metadata)
+
     def remove(self, state: PartitionState) -> None:
-        """Stop fetching a partition from its current broker."""
+        """Stop fetching a partition that is no longer assigned."""
         self._due.pop(state, None)
+        self._leave(state)
+
+    def _leave(self, state: PartitionState) -> None:
+        """Stop fetching a partition from its current broker."""
         broker = self._brokers.get(state.source.node)
         state.source.node = NOWHERE
         if state.tp in self.positions:

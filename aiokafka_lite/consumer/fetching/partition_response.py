@@ -51,6 +51,9 @@ class Placing(Protocol):
     def place(self, state: PartitionState, metadata: Metadata) -> None:
         """Fetch a partition from its leader, or from the leader's preferred follower."""
 
+    def place_if_due(self, state: PartitionState) -> None:
+        """Place a partition now that would be placed in a later iteration of the event loop."""
+
     def update(self, state: PartitionState) -> None:
         """A partition changed: reconsider its fetch."""
 
@@ -114,6 +117,9 @@ class Answers:
         ):
             return False  # it moved to another broker, which gets the same request
         if data.error_code:
+            self._placing.place_if_due(state)
+            if state.source.node != node:
+                return False  # newer metadata, or a hint in this response, names another broker
             return self._on_error(state, node, offset, for_code(data.error_code))
         state.source.polled_at = int(time.time() * 1000)
         if data.preferred_read_replica not in (NOWHERE, node):

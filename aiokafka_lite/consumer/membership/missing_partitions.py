@@ -9,11 +9,11 @@ then it was deleted and recreated with fewer partitions.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from aiokafka_lite.cluster.metadata import Metadata
+from aiokafka_lite.cluster.metadata import Metadata, Topic
 from aiokafka_lite.errors import UnknownTopicIdError, UnknownTopicOrPartitionError
 from aiokafka_lite.structs import TopicPartition
 
@@ -42,6 +42,10 @@ class Presence:
         self._patience = patience
         self._absent: dict[TopicPartition, _Absence] = {}
         self._ids: dict[str, UUID] = {}  # of the assigned topics, as last reported
+
+    def know(self, topics: Iterable[Topic]) -> None:
+        """Remember the ids of assigned topics that `kept` was not asked about."""
+        self._ids.update((topic.name, topic.topic_id) for topic in topics if topic.topic_id)
 
     def kept(
         self, metadata: Metadata, partitions: Collection[TopicPartition], now: float

@@ -218,6 +218,7 @@ class Subscription:
                 self.topics |= {tp.topic for tp in self._presence.kept(metadata, mine, now)}
         if not self.automatic or self._is_unchanged(metadata, assigned):
             return None
+        self._presence.know(self._seen.values())
         mine = [tp for tp in assigned if tp.topic in self.topics or self.matches(tp.topic)]
         wanted = self._presence.kept(metadata, mine, now)
         self.topics |= {tp.topic for tp in wanted}

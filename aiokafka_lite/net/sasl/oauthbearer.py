@@ -3,6 +3,7 @@
 Source: RFC 7628; KIP-255, KIP-342 (extensions).
 """
 
+import logging
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -16,6 +17,8 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.net.authenticate import Exchange
 from aiokafka_lite.net.broker_text import shown
+
+log = logging.getLogger(__name__)
 
 SEPARATOR: Final = "\x01"
 _TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # RFC 6750, b64token
@@ -59,7 +62,10 @@ class OAuthBearer:
                     f"the broker refused the token: {shown(refusal.decode(errors='replace'))}"
                 )
         except AuthenticationFailedError:
-            self._provider.on_rejected(token)
+            try:
+                self._provider.on_rejected(token)
+            except Exception:
+                log.warning("on_rejected() of %r failed", self._provider, exc_info=True)
             raise
 
     def __repr__(self) -> str:

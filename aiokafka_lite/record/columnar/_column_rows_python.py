@@ -97,7 +97,8 @@ class Rows:
         self._stamps = stamps
         self._timestamp = timestamp
         self.largest = 0
-        for row in range(count):
+        columns = (values, keys, stamps)
+        for row in range(min(count, 1) if columns == (None, None, None) else count):
             self.largest = max(self.largest, self._bound(row))
             self._timestamp_of(row)
 

@@ -118,7 +118,11 @@ def import_columns(value: Any, name: str) -> tuple[dict[str | None, ArrowColumn]
         raise IllegalArgumentError(f"`{name}` was released")
     if schema.format != b"+s":
         return {None: _column(schema, array, name, None)}, capsules
-    if array.n_children != schema.n_children:
+    if (
+        array.n_children != schema.n_children
+        or array.n_buffers != 1
+        or min(array.offset, array.length) < 0
+    ):
         raise IllegalArgumentError(f"`{name}` is not a valid Arrow record batch")
     if array.null_count > 0 or (array.null_count < 0 and array.buffers[0]):
         raise IllegalArgumentError(f"`{name}`: rows of a record batch should not be null")
@@ -143,6 +147,8 @@ def _column(schema: _Schema, array: _Array, name: str, parent: _Array | None) ->
     stamps = next((unit for start, unit in _TIMESTAMPS.items() if _is(kind, start)), None)
     width = 8 if stamps is not None else _OFFSETS.get(kind)
     count, start = array.length, array.offset
+    if min(count, start) < 0:
+        raise IllegalArgumentError(f"`{name}` is not a valid Arrow array")
     if parent is not None:
         # A sliced struct has unsliced children.
         start += parent.offset

@@ -18,6 +18,9 @@ from aiokafka_lite.record.columnar.column_rows import Field, Rows, Stamps
 __all__ = ["ColumnsToSend", "columns_to_send"]
 
 _NUMBERS: Final = {"i": 4, "l": 8, "q": 8}
+MOST_ROWS: Final = 2**31 - 1
+"""The most rows of one call."""
+
 _EMPTY: Final = memoryview(b"")
 
 
@@ -79,7 +82,7 @@ def columns_to_send(values: object, keys: object, timestamps: object) -> Columns
         found, stamps = _stamps(timestamps, owners)
         if found != count:
             raise IllegalArgumentError(f"`timestamps` has {found} rows, `values` has {count}")
-    return ColumnsToSend(Rows(count, value, key, stamps, now), key is not None, owners)
+    return ColumnsToSend(_rows(count, value, key, stamps, now), key is not None, owners)
 
 
 def _now() -> int:
@@ -95,7 +98,17 @@ def _of_batch(columns: Mapping[str | None, ArrowColumn], owners: object) -> Colu
         key = _field_of(columns["key"], "values.key")[1]
     if "timestamp" in columns:
         stamps = _stamps_of(columns["timestamp"], "values.timestamp")
-    return ColumnsToSend(Rows(count, value, key, stamps, _now()), "key" in columns, owners)
+    return ColumnsToSend(_rows(count, value, key, stamps, _now()), "key" in columns, owners)
+
+
+def _rows(
+    count: int, values: Field | None, keys: Field | None, stamps: Stamps | None, timestamp: int
+) -> Rows:
+    if count > MOST_ROWS:  # a column of nulls takes no memory
+        raise IllegalArgumentError(
+            f"`values` has {count} rows: send at most {MOST_ROWS} rows at once"
+        )
+    return Rows(count, values, keys, stamps, timestamp)
 
 
 def _field_of(column: ArrowColumn, name: str) -> tuple[int, Field | None]:

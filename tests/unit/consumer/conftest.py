@@ -40,8 +40,8 @@ def partitions_follow_their_leaders(monkeypatch: pytest.MonkeyPatch) -> Iterator
     deviations: list[str] = []
     follow = Fetcher.on_metadata
 
-    def checked(fetcher: Fetcher, metadata: Metadata) -> list[PartitionState]:
-        placed = follow(fetcher, metadata)
+    def checked(fetcher: Fetcher, metadata: Metadata) -> None:
+        follow(fetcher, metadata)
         deviations.extend(
             filter(
                 None,
@@ -52,7 +52,6 @@ def partitions_follow_their_leaders(monkeypatch: pytest.MonkeyPatch) -> Iterator
                 ),
             )
         )
-        return placed
 
     monkeypatch.setattr(Fetcher, "on_metadata", checked)
     yield

@@ -175,6 +175,79 @@ async def test_partitions_lost_while_others_are_placed_are_not_fetched() -> None
             assert await read(consumer, 15) == {tp: [0, 1, 2] for tp in partitions[:5]}
 
 
+@pytest.fixture
+def slow_placing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves time for other events between the parts."""
+    place_more = fetcher.Fetcher._place_more
+
+    def later(self: fetcher.Fetcher) -> None:
+        self.loop.call_later(0.02, place_more, self)
+
+    monkeypatch.setattr(fetcher.Fetcher, "_place_more", later)
+
+
+async def test_an_assignment_while_others_are_placed_validates_them_all(slow_placing: None) -> None:
+    async with FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster:
+        write(cluster, "a")
+        async with make(cluster) as consumer:
+            partitions = sorted(each("a", []))
+            consumer.assign(partitions[:-1])
+            await read(consumer, 3 * (PARTITIONS - 1))
+            core = consumer._core
+            consumer.pause(*partitions[:-1])  # so that no response reports the new leaders
+            for number in range(PARTITIONS):
+                leader = cluster.partition("a", number).leader
+                cluster.move_leader("a", number, (leader + 1) % 3)
+            await core.cluster.refresh(asyncio.get_running_loop().time() + 10)
+            assert core.fetcher.placing
+            consumer.assign(partitions)
+            await until(lambda: not core.fetcher.placing)
+            consumer.resume(*partitions[:-1])
+            write(cluster, "a", 3)
+            found = await read(consumer, 3 * PARTITIONS + 3)
+            expected = each("a", [3, 4, 5])
+            assert found == expected | {partitions[-1]: list(range(6))}
+
+
+async def test_leader_hints_for_many_partitions_need_no_refresh(slow_placing: None) -> None:
+    async with FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster:
+        write(cluster, "a")
+        async with make(cluster, "a") as consumer:
+            await read(consumer, 3 * PARTITIONS)
+            cluster.control(ApiKey.METADATA, times=None, delay=60)
+            for number in range(PARTITIONS):
+                leader = cluster.partition("a", number).leader
+                cluster.move_leader("a", number, (leader + 1) % 3)
+            write(cluster, "a", 3)
+            assert await read(consumer, 3 * PARTITIONS) == each("a", [3, 4, 5])
+
+
+async def test_a_recreated_topic_is_not_fetched_at_the_offsets_of_the_old_one(
+    slow_placing: None,
+) -> None:
+    async with FakeCluster(brokers=1, topics={"a": PARTITIONS}) as cluster:
+        write(cluster, "a")
+        async with make(cluster, "a") as consumer:
+            await read(consumer, 3 * PARTITIONS)
+            cluster.delete_topic("a")
+            cluster.create_topic("a", PARTITIONS)
+            write(cluster, "a")
+            write(cluster, "a", 3)
+            assert await read(consumer, 6 * PARTITIONS) == each("a", list(range(6)))
+
+
+async def test_brokers_without_partitions_are_left_once_all_are_placed(slow_placing: None) -> None:
+    async with FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster:
+        write(cluster, "a")
+        async with make(cluster, "a") as consumer:
+            await read(consumer, 3 * PARTITIONS)
+            for number in range(PARTITIONS):
+                cluster.move_leader("a", number, 0)
+            write(cluster, "a", 3)
+            await read(consumer, 3 * PARTITIONS)
+            await until(lambda: list(consumer._core.fetcher._brokers) == [0])
+
+
 async def test_every_partition_is_placed_or_due(monkeypatch: pytest.MonkeyPatch) -> None:
     place_some = fetcher.Fetcher._place_some
     seen: list[tuple[int, int]] = []

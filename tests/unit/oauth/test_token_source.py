@@ -74,6 +74,18 @@ async def test_rejected_token_is_replaced_unless_it_is_new(later: Any) -> None:
     assert await source.token() == "token 2"
 
 
+async def test_rejected_token_stays_in_use_while_it_cannot_be_renewed(later: Any) -> None:
+    """One broker may be at fault; the others still accept the token."""
+    source = Source(3600, KafkaConnectionError("away"), 3600)
+    await source.token()
+    later(10)
+    source.on_rejected("token 1")
+    assert [await source.token() for _ in range(3)] == ["token 1"] * 3
+    assert source.fetched == 2
+    later(10)
+    assert await source.token() == "token 3"
+
+
 async def test_concurrent_calls_share_a_fetch() -> None:
     source = Source(1000)
     source.gate = asyncio.Event()

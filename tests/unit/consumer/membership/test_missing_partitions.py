@@ -81,6 +81,20 @@ def test_a_topic_made_again_with_fewer_partitions() -> None:
     assert it.kept(told(3, 2, topic_id=NEW), MINE, 2) == set()
 
 
+@pytest.mark.parametrize("in_parts", [True, False])
+def test_a_topic_recreated_after_refreshes_without_a_change(in_parts: bool) -> None:
+    subscription = Subscription(exclude_internal=True)
+    subscription.subscribe(["orders"], None, None)
+    if in_parts:
+        assigned = [tp for part in subscription.first_partitions(told(1, 3)) for tp in part]
+    else:
+        assigned = subscription.on_metadata(told(1, 3), [], 0) or []
+    assert assigned == MINE
+    for version in range(2, 5):
+        assert subscription.on_metadata(told(version, 3), MINE, version) is None
+    assert subscription.on_metadata(told(5, 2, topic_id=NEW), MINE, 5) == [P0, P1]
+
+
 @pytest.mark.parametrize("error", [TopicAuthorizationFailedError, KafkaStorageError])
 def test_other_metadata_errors_do_not_imply_deletion(error: type[BrokerResponseError]) -> None:
     it = Presence(10)

@@ -54,6 +54,18 @@ async def test_refusal_is_acknowledged_and_raised() -> None:
     assert provider.rejected == ["abc.DEF-1=="]
 
 
+async def test_an_error_of_on_rejected_does_not_hide_the_rejection(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider = Provider()
+    monkeypatch.setattr(provider, "on_rejected", lambda token: 1 / 0)
+    exchange = await OAuthBearer(provider).begin("any")
+    next(exchange)
+    with pytest.raises(AuthenticationFailedError, match="revoked"):
+        exchange.throw(AuthenticationFailedError("revoked"))
+    assert "ZeroDivisionError" in caplog.text
+
+
 async def test_provider_learns_of_a_rejection_without_a_reason() -> None:
     provider = Provider()
     exchange = await OAuthBearer(provider).begin("any")

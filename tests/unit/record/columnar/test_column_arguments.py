@@ -8,6 +8,7 @@ import pytest
 
 from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.record.batch import BatchBuilder
+from aiokafka_lite.record.columnar.arrow_import import _Array, _pointer_of
 from aiokafka_lite.record.columnar.column_arguments import columns_to_send
 from aiokafka_lite.record.record_set import RecordSet
 
@@ -155,6 +156,37 @@ class TestArrow:
             read(pa.array([b"v"]), pa.array([1]))
         assert read(pa.array([b"v"]), pa.nulls(1), 1) == [(1, None, b"v")]
         assert read(pa.nulls(2), None, 1) == [(1, None, None)] * 2
+
+    def test_too_many_rows_are_refused_before_they_are_looked_at(self) -> None:
+        pa = self.pa
+        for count in (10**6, 2**31 - 1, 2**31, 2**40):
+            schema, made = pa.nulls(1).__arrow_c_array__()
+            _Array.from_address(_pointer_of(made, b"arrow_array")).length = count
+            fake = SimpleNamespace(__arrow_c_array__=lambda c=(schema, made): c)
+            if count < 2**31:
+                assert columns_to_send(fake, None, 1).rows.count == count
+                continue
+            with pytest.raises(IllegalArgumentError, match="at most 2147483647 rows"):
+                columns_to_send(fake, None, 1)
+
+    def test_record_batches_with_hostile_structs_are_refused(self) -> None:
+        for change in ({"n_buffers": 0}, {"offset": -1}, {"length": -1}):
+            batch = self.pa.RecordBatch.from_pylist([{"value": b"x"}])
+            schema, made = batch.__arrow_c_array__()
+            struct = _Array.from_address(_pointer_of(made, b"arrow_array"))
+            for name, number in change.items():
+                setattr(struct, name, number)
+            fake = SimpleNamespace(__arrow_c_array__=lambda c=(schema, made): c)
+            with pytest.raises(IllegalArgumentError, match="not a valid Arrow record batch"):
+                columns_to_send(fake, None, 1)
+        batch = self.pa.RecordBatch.from_pylist([{"value": b"x"}] * 3)
+        schema, made = batch.__arrow_c_array__()
+        struct = _Array.from_address(_pointer_of(made, b"arrow_array"))
+        struct.offset, struct.length = 2, 1
+        struct.children[0].contents.offset = -1
+        fake = SimpleNamespace(__arrow_c_array__=lambda: (schema, made))
+        with pytest.raises(IllegalArgumentError, match="not a valid Arrow array"):
+            columns_to_send(fake, None, 1)
 
     def test_invalid_arrays_are_refused(self) -> None:
         pa = self.pa
