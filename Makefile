@@ -13,7 +13,7 @@ WITH_BROKERS := -n 2 --dist loadfile --no-loadscope-reorder
 TWINS := protocol record net producer consumer share
 # It changes the source of the twins, and does the same in both builds: test-fast runs it.
 SAME  := tests/unit/producer/test_forgotten_dispatch.py
-# What test-real collects: the unit tests that need Java say so in their files (tests/conftest.py).
+# What test-real collects. Unit tests that need Java are marked in their files (tests/conftest.py).
 JUDGED = tests/conformance tests/faults tests/foreign tests/oracle tests/real \
 	$(shell grep -rlE 'pytest\.mark\.(java|real)\b' tests/unit --include='test_*.py')
 # What test-fast collects: all but the folders whose every test is marked real or spark.
@@ -120,7 +120,7 @@ check: $(DONE)/spark $(DONE)/archive $(DONE)/docs ## Run make test, lint and doc
 	@$(GATES) $(PARTS) lint docs
 
 test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
-	@# In a new clone, one process rewrites and caches the assertions, rather than each of the four.
+	@# In a new clone, one process rewrites and caches the assertions, instead of all four.
 	@$(if $(FLAGS),,$(BIN)/pytest $(FAST) $(FAST_MARKS) --collect-only > /dev/null || true)
 	$(BIN)/pytest $(FAST) $(FAST_MARKS) $(PARALLEL) $(FLAGS)
 
@@ -197,7 +197,7 @@ chaos-share: $(DONE)/interop ## Run a share group of 8 members in 4 processes ag
 chaos-addresses: $(DONE)/interop ## Change all addresses and certificates of three brokers under traffic; ROUNDS=20
 	CHAOS_ROUNDS=$(or $(ROUNDS),20) $(BIN)/pytest tests/faults/test_chaos_addresses.py -s $(FLAGS)
 
-chaos-tokens: $(DONE)/interop ## Stop the server of tokens that live 4 s under traffic; OUTAGE=60
+chaos-tokens: $(DONE)/interop ## Stop the token server under traffic while tokens live 4 s; OUTAGE=60
 	TOKEN_OUTAGE=$(or $(OUTAGE),60) $(BIN)/pytest tests/faults/test_token_outages.py -s $(FLAGS)
 
 chaos-exactly-once: $(DONE)/interop ## Test exactly-once in many short runs with random outages, releases, protocols and APIs; RUNS=60 SEED=1 PARALLEL_RUNS=2

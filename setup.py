@@ -5,9 +5,9 @@ package: a module that cannot be compiled is left out, and the build reports it.
 AIOKAFKA_LITE_REQUIRE_NATIVE=1 (as the test suite does) to make that an error, or
 AIOKAFKA_LITE_NO_NATIVE=1 to build none. AIOKAFKA_LITE_COMPILER_FLAGS replaces the compiler's flags.
 
-With SOURCE_DATE_EPOCH, two builds of the same sources give equal bytes: setuptools uses it for the
+With SOURCE_DATE_EPOCH, two builds of the same sources are identical: setuptools uses it for the
 wheel, and `SourceArchive` for the sdist. Compilers get relative paths and write no debugging
-information, so the folder of the build leaves no trace.
+information, so the output does not depend on the build folder.
 """
 
 import logging
@@ -25,7 +25,7 @@ from setuptools.command.sdist import sdist
 
 REQUIRE_NATIVE = os.environ.get("AIOKAFKA_LITE_REQUIRE_NATIVE") == "1"
 NO_NATIVE = os.environ.get("AIOKAFKA_LITE_NO_NATIVE") == "1"
-COMPILE_NOTHING = ("dist_info", "egg_info", "sdist")  # commands; translating takes half a minute
+COMPILE_NOTHING = ("dist_info", "egg_info", "sdist")  # commands; running Cython takes half a minute
 # -g0: most Python builds request debugging information, which triples the size of a wheel.
 COMPILER_FLAGS = [] if os.name == "nt" else ["-O3", "-g0", "-Wno-unused-function"]
 if "AIOKAFKA_LITE_COMPILER_FLAGS" in os.environ:
@@ -81,7 +81,7 @@ class BuildNative(build_ext):
 
 class SourceArchive(sdist):
     def make_archive(self, base_name, format, root_dir=None, base_dir=None, owner=None, group=None):
-        """Write the archive; with SOURCE_DATE_EPOCH, no times, owners and umask."""
+        """Write the archive; SOURCE_DATE_EPOCH makes it independent of times, owners and umask."""
         epoch = os.environ.get("SOURCE_DATE_EPOCH")
         if epoch is None or format != "gztar":
             return super().make_archive(base_name, format, root_dir, base_dir, owner, group)
@@ -100,7 +100,7 @@ class SourceArchive(sdist):
             GzipFile("", "wb", fileobj=out, mtime=int(epoch)) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
-            archive.add(base_dir, filter=normalized)  # in the order of the names
+            archive.add(base_dir, filter=normalized)  # sorted by name
         return str(path)
 
 

@@ -90,11 +90,11 @@ class AbstractTokenProvider(abc.ABC):
     def on_rejected(self, token: str) -> None:  # noqa: B027 (optional)
         """Called when a broker rejected a token, such as one that was revoked.
 
-        A provider that keeps its token should get another one for a later call of `token`. Not in
+        A provider that caches its token should get a new one for later calls of `token`. Not in
         aiokafka.
 
         Args:
-            token: The token; the provider may have a newer one already.
+            token: The rejected token; the provider may already have a newer one.
         """
 
 

@@ -167,19 +167,19 @@ class StoredRun(NamedTuple):
 
     partition: int
     base_offset: int
-    """Offset of the first record; -1 if the broker did not return it, and with `acks=0`."""
+    """Offset of the first record; -1 with `acks=0`, or if the broker did not return it."""
     rows: int
     """Number of rows, whose offsets are consecutive."""
 
 
 class StoredColumns(NamedTuple):
-    """Where the rows of one `send_columns` were stored."""
+    """Where the rows of one `send_columns` call were stored."""
 
     topic: str
     rows: int
     """Number of rows."""
     runs: tuple[StoredRun, ...]
-    """By partition, in offset order. The rows of a partition keep their order."""
+    """The runs by partition, in offset order. Rows of a partition keep their order."""
 
     @property
     def counts(self) -> dict[int, int]:

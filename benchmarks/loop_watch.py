@@ -1,4 +1,4 @@
-"""Measures for how long an event loop does not come back to its timers."""
+"""Measures how long an event loop is blocked, that is, does not run its timers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ TICK = 0.001  # seconds
 
 
 class Watch:
-    """Ticks, and remembers by how much ticks were kept waiting.
+    """Ticks, and records how long ticks were delayed.
 
     Attributes:
-        blocked: Most CPU seconds of the loop's thread between two ticks.
-        without_gc: The same without those of Python's garbage collector.
-        late: Most seconds by which a tick came late.
+        blocked: Maximum CPU seconds of the loop's thread between two ticks.
+        without_gc: The same, without the time of Python's garbage collector.
+        late: Maximum delay of a tick, in seconds.
     """
 
     def __init__(self) -> None:
         self.blocked = 0.0
         self.without_gc = 0.0
         self.late = 0.0
-        self._collecting = 0.0  # seconds since the last tick
-        self._began = 0.0  # of the collection in progress
+        self._collecting = 0.0  # seconds of collections since the last tick
+        self._began = 0.0  # start of the collection in progress
         gc.callbacks.append(self._on_collection)
         self._loop = asyncio.get_running_loop()
         self._cpu = time.thread_time()
@@ -41,7 +41,7 @@ class Watch:
         self._timer = self._loop.call_later(TICK, self._tick)
 
     def reset(self) -> None:
-        """Begin again."""
+        """Reset the maxima."""
         self.blocked = self.without_gc = self.late = 0.0
         self._collecting = 0.0
         self._cpu = time.thread_time()
@@ -53,6 +53,6 @@ class Watch:
             self._collecting += time.thread_time() - self._began
 
     def stop(self) -> None:
-        """Tick no more."""
+        """Stop ticking."""
         self._timer.cancel()
         gc.callbacks.remove(self._on_collection)

@@ -1,10 +1,10 @@
-"""A scrape of a consumer with many partitions: how long it takes, how long it blocks the loop.
+"""Scrapes a consumer with many partitions: how long it takes and how long it blocks the loop.
 
     .venv/bin/python -m benchmarks.prometheus_scrape [--partitions 2000] [--rounds 20]
 
 The text is made by `prometheus_client`, and by `aiokafka_lite.prometheus.generate_latest`. The
-scrape runs in a thread, as `prometheus_client.start_http_server` does it. `blocked` is the most CPU
-time that the thread of the event loop used in one iteration while scrapes ran.
+scrape runs in a thread, as in `prometheus_client.start_http_server`. `blocked` is the maximum CPU
+time that the event loop's thread used in one iteration during the scrapes.
 """
 
 import argparse

@@ -1,22 +1,23 @@
-"""Clients of a large cluster: the embedded broker simulates 1,000 brokers and 100,000 partitions.
+"""Measures clients of a large cluster: 1,000 simulated brokers with 100,000 partitions.
 
     python -m benchmarks.scale                                   all parts
     python -m benchmarks.scale --brokers 100 --partitions 10000 --part consumer
 
-The cluster runs in a process of its own, each part in another. The cluster answers slower than a
-real one, so wall-clock times are upper bounds; CPU and memory are the client's own.
+The embedded broker simulates the cluster in a process of its own, and each part runs in another.
+The cluster responds more slowly than a real one, so wall-clock times are upper bounds; CPU and
+memory are those of the client process.
 
 - producer: from `start()` to the first acknowledged record, one topic of 1,000 partitions;
-- consumer: from `start()` to the first record of a consumer of every partition; memory it adds;
+- consumer: from `start()` to the first record of a consumer of every partition; its memory;
 - group: `start()` of the only member of a group, classic and KIP-848;
 - refresh: one metadata refresh of every partition;
 - leaders: 10,000 leaders move at once, until a record of each of ten moved partitions arrives;
-- reading: CPU a record of ten partitions with traffic, while the consumer has all partitions, and
-  while it has only these ten; without the CPU of the idle fetches, one per broker each half second.
+- reading: CPU per record of ten partitions with traffic, while the consumer has all partitions, and
+  while it has only these ten; without the CPU of idle fetches, two per second and broker.
 
-`blocked` is the most CPU of the event loop's thread between two ticks of a millisecond, with and
-without Python's garbage collections, which visit every object of the process. Exit status 1 where a
-target is missed, collections included.
+`blocked` is the maximum CPU time of the event loop's thread between two ticks of a one-millisecond
+timer, with and without Python's garbage collections, which visit every object of the process. The
+exit status is 1 if a target is missed, collections included.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from .loop_watch import Watch
 
 BLOCKED = 0.010  # CPU seconds of the event loop's thread
-READING = 2.0  # CPU a record, of that with ten partitions
+READING = 2.0  # CPU per record, relative to a consumer of ten partitions
 ACTIVE = 10  # partitions with traffic
 MOVED = 10_000
 RECORDS = 100_000
@@ -45,7 +46,7 @@ LIMIT = 600.0  # seconds that a step may take
 
 
 class Cluster:
-    """The process of the cluster; a command at a time."""
+    """The process of the cluster, which executes one command at a time."""
 
     def __init__(self, brokers: int, topics: int, of_a_topic: int = OF_A_TOPIC) -> None:
         command = [sys.executable, "-m", "benchmarks.scale_cluster"]
@@ -66,7 +67,7 @@ class Cluster:
     def _line(self) -> str:
         assert self._process.stdout is not None
         if not (line := self._process.stdout.readline().strip()):
-            raise SystemExit(f"The cluster ended with status {self._process.wait()}")
+            raise SystemExit(f"The cluster exited with status {self._process.wait()}")
         return line
 
     def close(self) -> None:
@@ -81,13 +82,13 @@ def memory() -> float:
 
 
 class Step:
-    """What one step took.
+    """What one step cost.
 
     Attributes:
         cpu: Seconds of this process.
         took: Seconds by the clock.
         blocked: Seconds.
-        without_gc: Seconds, without those of the garbage collector.
+        without_gc: The same, without the time of the garbage collector.
     """
 
     cpu = took = blocked = without_gc = 0.0

@@ -1,12 +1,12 @@
-"""50,000 connections after a full outage: when do they try again, and when are they back?
+"""Simulates when 50,000 connections retry during an outage, and when they are restored.
 
     python -m benchmarks.scale_backoff
     python -m benchmarks.scale_backoff --connections 1000 --outage 300
 
-All connections are lost at once, and every attempt is refused until the outage is over. The delays
-are those of the package (`_backoff.Backoff`, as `cluster.broker` uses it), the time is virtual. The
-same without jitter shows what the jitter does. Java's `ExponentialBackoff` (KIP-144, KIP-580) has
-the same formula.
+All connections are lost at once, and every attempt is refused until the outage ends. The package
+computes the delays (`_backoff.Backoff`, as `cluster.broker` uses it); the time is virtual. A second
+run without jitter shows its effect. Java's `ExponentialBackoff` (KIP-144, KIP-580) uses the same
+formula.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def report(name: str, delay: Delay, connections: int, outage: float, seed: int) 
     windows, total = attempts(delay, connections, outage, seed)
     begin = int(outage / WINDOW)
     back = [windows[window] for window in range(begin, max(windows) + 1)]
-    print(f"{name}: {total / connections:.1f} attempts a connection")
+    print(f"{name}: {total / connections:.1f} attempts per connection")
     for first, last in ((0, 1), (1, 5), (5, 20), (20, outage)):
         inside = [windows[n] for n in range(int(first / WINDOW), int(last / WINDOW))]
         if inside:

@@ -1,19 +1,20 @@
-"""Groups of 1,000 members and 10,000 partitions: the time and the quality of each assignor.
+"""Measures the assignors with 1,000 members and 10,000 partitions: CPU time and quality.
 
-    python -m benchmarks.scale_groups                       beside Java's assignors
+    python -m benchmarks.scale_groups                       compared with Java's assignors
     python -m benchmarks.scale_groups --members 100 --partitions 1000
 
-For each assignor: the first assignment; one member leaves; one joins. Each input goes to our
-assignor and to Java's (tools/kafka/java/Assign.java) repeatedly, and the least CPU time of the
-thread counts; both cold times are stated, because a group's leader assigns rarely. Java's members
-claim what our assignor assigned before, so that both get the same input.
+For each assignor: the first assignment, one member leaves, one member joins. Each input is passed
+repeatedly to this package's assignor and to Java's (tools/kafka/java/Assign.java). The result is
+the minimum CPU time of the thread. The time of the first call is also printed, because a group
+leader assigns rarely. In Java, members claim what this package's assignor assigned before, so that
+both assignors get the same input.
 
-- spread: the difference between the most and the fewest partitions of a member;
-- moved: partitions that are not with the member that held them, though it is still there. What a
-  cooperative assignment withholds until its owner has revoked it counts as moved.
+- spread: the difference between the largest and the smallest number of partitions of a member;
+- moved: partitions that a member lost although it is still in the group. Partitions that a
+  cooperative assignment withholds until their owner has revoked them count as moved.
 
-Then the client's side of KIP-848: the CPU of one heartbeat whose response assigns all partitions
-to one member, from the response's bytes to the acknowledgement's.
+Then the client side of KIP-848: the CPU time of one heartbeat whose response assigns all partitions
+to one member, from decoding the response to encoding the acknowledgement.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ T = TypeVar("T")
 
 
 class Timed(NamedTuple):
-    """An assignment, and what it took the first time and at least, in CPU milliseconds."""
+    """An assignment, and the CPU milliseconds of the first and of the fastest call."""
 
     assigned: Assigned
     first: float
@@ -68,7 +69,7 @@ class Timed(NamedTuple):
 
 
 def claiming(assignor: type[NativeAssignor], members: Members, held: Assigned) -> Members:
-    """The members as they join after an assignment; those new to the group claim nothing."""
+    """The members as they join after an assignment; new members claim nothing."""
     claims = {name: Claim(tuple(held.get(name, ())), 1 if name in held else -1) for name in members}
     if assignor is StickyAssignor:
         return {
@@ -93,7 +94,7 @@ def claiming(assignor: type[NativeAssignor], members: Members, held: Assigned) -
 
 
 def clocked(work: Callable[[], T]) -> tuple[T, float, float]:
-    """The result, and the CPU milliseconds of the first call and of the quickest."""
+    """The result, and the CPU milliseconds of the first and of the fastest call."""
     spent = []
     for _ in range(REPEATS):
         begin = time.thread_time()
@@ -150,7 +151,7 @@ def compare(assignor: type[NativeAssignor], members: Members, topics: Topics) ->
             flush=True,
         )
         if assignor is CooperativeStickyAssignor and held:
-            # The second round, after the owners revoked what moves, assigns the rest.
+            # The second round assigns the moving partitions, which their owners have revoked.
             second = claiming(assignor, joining, mine.assigned)
             held = assignor.divide(second, topics)
         else:
@@ -162,7 +163,7 @@ def _sorted(assigned: Assigned) -> dict[str, list[TopicPartition]]:
 
 
 def heartbeats(partitions: int) -> None:
-    """A KIP-848 heartbeat with all partitions: what decoding and encoding it takes."""
+    """Measure decoding and encoding of a KIP-848 heartbeat with all partitions."""
     version = ConsumerGroupHeartbeatRequest.max_version
     numbers = list(range(OF_A_TOPIC))
     ids = [UUID(int=number + 1) for number in range(partitions // OF_A_TOPIC)]

@@ -1,11 +1,12 @@
-"""Many transactional producers in one process: what each costs.
+"""Measures the cost of each of many transactional producers in one process.
 
     python -m benchmarks.scale_transactions --producers 10000
 
-The producers start some at a time, against an embedded broker in a process of its own; then each
-makes one transaction of one record, and all are stopped. CPU and memory are the client process's;
-each producer has a connection to the coordinator, one to the leader and one for metadata, so the
-limit of open files (`ulimit -n`) must allow for four files each, here and in the cluster.
+The producers start, a limited number at a time, with an embedded broker in a process of its own.
+Then each runs one transaction of one record, and all are stopped. CPU and memory are those of the
+client process. Each producer has a connection to the coordinator, one to the leader and one for
+metadata, so the limit of open files (`ulimit -n`) must allow four files per producer, in this
+process and in the cluster's.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ async def each(
     producers: Sequence[AIOKafkaProducer],
     step: Callable[[AIOKafkaProducer], Awaitable[object]],
 ) -> None:
-    """Do something with all producers, and print what it took."""
+    """Run a step for all producers, and print what it took."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(producer: AIOKafkaProducer) -> None:

@@ -10,14 +10,14 @@ from tests.certificates import Certificate
 from tools.kafka import KafkaCluster
 
 PATIENCE: Final = 60.0
-"""Seconds in which the brokers apply the change."""
+"""Seconds within which the brokers must apply the change."""
 IN_A_ROW: Final = 10
-"""Connections that must present the new certificate. A broker deals connections out to its network
-threads in turn, and each thread loads the certificate itself: under load, seconds after another."""
+"""Connections that must present the new certificate. A broker assigns connections to its network
+threads in turn. Each thread loads the certificate itself: under load, seconds after the others."""
 
 
 async def install(cluster: KafkaCluster, certificate: Certificate) -> None:
-    """Make the SSL listeners of all brokers use a certificate; open connections stay.
+    """Make the SSL listeners of all brokers use a certificate; connections stay open.
 
     On return, every network thread of every broker presents it.
     """

@@ -21,8 +21,8 @@ class Authority:
     """A certificate authority whose files lie in a folder of its own.
 
     Args:
-        folder: Created for it. If it has the files of an authority, that one is used.
-        name: The common name of a new one.
+        folder: Created if missing. If it contains the files of an authority, that one is used.
+        name: The common name of a new authority.
     """
 
     def __init__(self, folder: Path, name: str = "test-ca") -> None:

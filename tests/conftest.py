@@ -65,7 +65,7 @@ def own_log_levels() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect with the garbage collector off: it would visit the objects of 18,000 tests."""
+    """Disable the garbage collector during collection: it would visit objects of 18,000 tests."""
     gc.disable()
     try:
         return (yield)

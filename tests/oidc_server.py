@@ -42,10 +42,10 @@ class OidcServer:
     """The server; a context manager.
 
     Attributes:
-        answer: Makes the answer to each request; may be replaced at any time.
+        answer: Makes the response to each request; may be replaced at any time.
         context: The server's TLS configuration; None: plain HTTP.
         received: The requests so far.
-        port: 0 before the first start: any. A server that is entered again keeps its port.
+        port: 0 (any) before the first start. A server that is entered again keeps its port.
     """
 
     answer: Callable[[Received], Answer]

@@ -8,10 +8,10 @@ passed and failed.
 Options:
     --slots N   Number of parts that run at a time (2 by default). They start in the given order,
                 so list the longest first.
-    --made FILE A prerequisite that `make` must not remake, because two parts would at once.
+    --made FILE A prerequisite that `make` must not remake, because two parts would do so at once.
     --logs DIR  Directory for the output.
-    --limit S   Seconds that one part may take (2,700 by default): a part that hangs is interrupted
-                and counted as failed, so that the run ends with its summary.
+    --limit S   Seconds that one part may take (2,700 by default). A part that exceeds them is
+                interrupted and counted as failed, so that the run ends with a summary.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ INTERRUPTED: Final = 130
 """The exit status of a run that was ended by a signal."""
 
 TIMED_OUT: Final = 124
-"""The exit status of a part that exceeded its time, as that of timeout(1)."""
+"""The exit status of a part that exceeded its time limit, as in timeout(1)."""
 
 _COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed)\b")
 _CLOSING: Final = re.compile(r"^(?:=+ )?(?:no tests ran|.*\d+ [a-z]+.*) in \d+\.\d+s\b")
@@ -110,7 +110,7 @@ def outcome(part: str, make_status: int, seconds: float, output: str) -> Outcome
     if status and (found := _MAKE_FAILED.findall(output)):
         status = int(found[-1])
     if make_status == TIMED_OUT:
-        status = TIMED_OUT  # whatever the tool returned when it was interrupted
+        status = TIMED_OUT  # ignore the status of the interrupted tool
     return Outcome(part, status, seconds, counts)
 
 
@@ -202,7 +202,7 @@ class Run:
         try:
             return process.wait(None if math.isinf(self._limit) else self._limit)
         except subprocess.TimeoutExpired:
-            self._print(f"{part}: did not end within {self._limit:.0f} s; it is interrupted")
+            self._print(f"{part}: did not end within {self._limit:.0f} s; interrupting it")
         _end([process])
         process.wait()
         return TIMED_OUT
@@ -212,7 +212,7 @@ class Run:
             print(text, flush=True)
 
     def _interrupt(self) -> None:
-        """Interrupt all running parts, and start no others."""
+        """Interrupt all running parts, and start no more."""
         with self._starting:
             self._interrupted = True
         _end([process for process in self._processes if process.returncode is None])
@@ -227,7 +227,7 @@ def _end(running: Sequence[subprocess.Popen[bytes]]) -> None:
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         for process in running:
             if process.poll() is None:
-                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
                     os.killpg(process.pid, ending)
         deadline = time.monotonic() + GRACE
         while time.monotonic() < deadline:

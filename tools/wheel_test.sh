@@ -1,8 +1,8 @@
 #!/bin/sh
 # wheel_test.sh PYTHON FOLDER [ARGUMENT OF PYTEST...]: build the source archive and a wheel from a
 # copy without git, install the wheel into a new venv in FOLDER, and run the unit tests with it.
-# The copy is on Python's path, for `tests` and `tools`, but after the wheel; its package lacks the
-# compiled modules, so that importing it by accident fails.
+# The copy is on Python's path for `tests` and `tools`, but after the wheel. Its package lacks the
+# compiled modules, so importing it by accident fails.
 set -eu
 python=$1
 mkdir -p "$2"

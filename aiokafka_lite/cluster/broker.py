@@ -55,7 +55,7 @@ class Purpose(enum.Enum):
 
     @property
     def may_wait(self) -> bool:
-        """True if a late answer says nothing about the broker."""
+        """True if a late response does not mean that the broker is unresponsive."""
         return self in (Purpose.GROUP, Purpose.TELEMETRY)
 
 

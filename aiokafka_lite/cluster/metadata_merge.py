@@ -1,4 +1,4 @@
-"""Merges a metadata response into the last snapshot, which gives the next one.
+"""Merges a metadata response into the last snapshot to make the next one.
 
 Guarantees:
 
@@ -13,8 +13,8 @@ Guarantees:
   started briefly returns UNKNOWN_TOPIC_OR_PARTITION, which must not stop a producer that knows the
   leaders. A lasting error (authorization, invalid name) removes the partitions.
 - A requested topic that is missing from the response gets UNKNOWN_TOPIC_OR_PARTITION.
-- A topic that did not change keeps its `Topic` object, and an unchanged partition its `Partition`:
-  listeners find what changed by identity, in time that grows with the topics.
+- An unchanged topic keeps its `Topic` object, and an unchanged partition its `Partition` object.
+  Listeners find changes by identity, in time proportional to the number of topics.
 - Every number in a response is checked before it sizes or indexes anything. A response with an
   impossible partition, leader, epoch or node is rejected as a whole, and the next broker is tried.
   Memory use grows with the size of a response, never with a number in it.

@@ -109,12 +109,12 @@ class RepeatedKinds:
         """Record an event.
 
         Args:
-            kind: What happened; other kinds are counted apart.
+            kind: What happened; each kind is counted separately.
             now: Seconds of any monotonic clock.
 
         Returns:
-            What the line adds, such as " (7 times since the last report)" or "". None: no line,
-            because the last one of this kind is less than a minute old.
+            The text to append to the log line, such as " (7 times since the last report)" or "".
+            None: log no line, because the last one of this kind is less than a minute old.
         """
         if len(self._kinds) >= MOST_KINDS:
             self._kinds.clear()
@@ -140,7 +140,7 @@ class RepeatedFailures:
         Args:
             owner: The object, which lives as long as this one.
             method: The name of the method that failed.
-            error: What it raised; failures of another class are counted apart.
+            error: What it raised; each class of errors is counted separately.
             now: Seconds of any monotonic clock.
 
         Returns:

@@ -1,7 +1,7 @@
 """Spreads requests to many brokers over time, so that their responses do not arrive together.
 
-A consumer of 1,000 brokers would otherwise connect to all of them in one iteration of the event
-loop, and process all of their responses in a few others. With few brokers nothing waits.
+Otherwise, a consumer of 1,000 brokers would connect to all of them in one iteration of the event
+loop, and process all of their responses in a few more. With few brokers, no request waits.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 STEP: Final = 0.001
-"""Seconds between two requests; about the CPU time of connecting, and of a request and its response
-about 100 partitions."""
+"""Seconds between two requests; about the CPU time of connecting, or of sending a request for 100
+partitions and processing its response."""
 
 AT_ONCE: Final = 16
-"""Requests that need not wait, after a pause."""
+"""Number of requests that need not wait, after a pause."""
 
 
 class Pace:
@@ -22,7 +22,8 @@ class Pace:
     __slots__ = ("_free_at",)
 
     def __init__(self) -> None:
-        self._free_at = float("-inf")  # when the last request passed, or would have without burst
+        # When the last request passed, or would have passed without the burst.
+        self._free_at = float("-inf")
 
     def next_delay(self, now: float) -> float:
         """Return the seconds that the next request has to wait.

@@ -410,7 +410,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             else milliseconds("bootstrap_timeout_ms", bootstrap_timeout_ms, most=INT64)
         )
         addresses = parse_bootstrap(bootstrap_servers)
-        # Here, so that importing a client is fast (tests/unit/test_import_cost.py).
+        # Imported here to make importing a client fast (tests/unit/test_import_cost.py).
         from aiokafka_lite.cluster.cluster import Cluster
         from aiokafka_lite.consumer.core import ConsumerCore
         from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
@@ -771,15 +771,15 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
 
         Args:
             max_records: Maximum records of one batch; `max_poll_records` or 2,048 by default.
-            columns: Return columns (numbers and ranges of bytes) instead of records; "arrow": as
-                `pyarrow.RecordBatch`, without copying keys and values. Only without deserializers
-                and interceptors.
+            columns: True returns columns (numbers and ranges of bytes) instead of records; "arrow"
+                returns them as `pyarrow.RecordBatch`, without copying keys and values. Requires a
+                consumer without deserializers and interceptors.
 
         Raises:
             ValueError: `max_records` is not a positive integer.
             KafkaConfigurationError: `columns` is set, but the consumer has deserializers or
                 interceptors.
-            ImportError: `columns="arrow"` needs pyarrow.
+            ImportError: `columns="arrow"` requires pyarrow, which is not installed.
             ConsumerStoppedError: The consumer was stopped before the call.
         """
         from aiokafka_lite.consumer.record_batches import BULK, Batches

@@ -27,11 +27,11 @@ PartitionLag: TypeAlias = tuple[TopicPartition, float | None, float | None]
 
 
 class Lags:
-    """The lag and lead of partitions. Filled in slices, so that the event loop can run between.
+    """The lag and lead of partitions, collected in slices between which the event loop can run.
 
     Attributes:
-        partitions: Those of each partition.
-        held: Decoded records that were not delivered yet.
+        partitions: The lag and lead of each partition.
+        held: Number of decoded records that were not delivered yet.
     """
 
     __slots__ = ("held", "partitions")
@@ -42,7 +42,7 @@ class Lags:
         self.add(ends)
 
     def add(self, ends: Iterable[Ends]) -> None:
-        """Add partitions, with what is known of their starts and ends."""
+        """Add partitions, with the known starts and ends of their logs."""
         add = self.partitions.append
         for state, known, end, _ in ends:
             chunk = state.fetched.chunk

@@ -62,7 +62,7 @@ from aiokafka_lite.reading.heavy_batches import read_in_thread
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
-if TYPE_CHECKING:  # imported only with a group; and if the brokers collect metrics
+if TYPE_CHECKING:  # imported at runtime only with a group, or if brokers collect metrics
     from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
     from aiokafka_lite.metrics_push.metric_points import ClientMetrics
     from aiokafka_lite.metrics_push.metrics_push import MetricsPush
@@ -125,7 +125,7 @@ class ConsumerCore:
         self.started = False
         self.stopping = False  # or stopped
         self.closed = False
-        self._metadata_version = -1  # of the metadata that the parts followed last
+        self._metadata_version = -1  # of the metadata that was last applied to the parts
         self.refusal: KafkaError | None = None  # in a forked child: the error of every call
         self._leader_requests = LeaderRequests(cluster, loop)
         self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
@@ -289,8 +289,9 @@ class ConsumerCore:
         self.push.start(self._pushed_metrics)
 
     async def _assign_first(self) -> None:
-        """Assign the partitions of the subscription, a part of them in each iteration of the event
-        loop. `_on_metadata` then adds what is missing, and removes what was unsubscribed meanwhile.
+        """Assign the partitions of the subscription, divided among iterations of the event loop.
+
+        `_on_metadata` then adds missing partitions, and removes those unsubscribed meanwhile.
         """
         slices = Slices()
         for part in self.subscription.first_partitions(self.cluster.metadata):
@@ -493,11 +494,12 @@ class ConsumerCore:
     def observe(
         self, slice_size: int
     ) -> Generator[None, None, tuple[dict[str, float | None], list[PartitionLag]]]:
-        """Read the metrics, and those of each partition, in slices between which the event loop
-        may run.
+        """Read the metrics of the consumer and of each partition in slices.
+
+        The event loop may run at each yield.
 
         Args:
-            slice_size: Partitions that are read at once.
+            slice_size: Number of partitions in a slice.
         """
         states = list(self.positions)
         lags, ends = Lags(), list[Ends]()

@@ -22,9 +22,9 @@ class Standing(NamedTuple):
     reason: str
 
     def explained_by(self, error: KafkaError | None) -> KafkaError | None:
-        """Return the last error of the membership; None if it is over.
+        """Return the membership's last error, or None if its cause has ended.
 
-        A failed authentication does not end the membership, so no new assignment shows its end.
+        A failed authentication keeps the membership, so no new assignment shows that it has ended.
         """
         over = self.state is HealthState.STABLE and isinstance(error, AuthenticationFailedError)
         return None if over else error

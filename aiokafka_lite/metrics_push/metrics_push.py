@@ -1,7 +1,7 @@
-"""Pushes one client's metrics (KIP-714): what a client and its application ask of it.
+"""Pushes one client's metrics (KIP-714): the interface for the client and its application.
 
-There is no task if the first broker does not collect metrics, which is so unless a plugin of the
-brokers does (`ClientTelemetry`); then nothing of `push_task` is imported either.
+If the first broker does not collect metrics, there is no task, and `push_task` is not imported.
+Brokers collect metrics only with a plugin that implements `ClientTelemetry`.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class MetricsPush:
         self._cluster = cluster
         self._loop = loop
         self._tasks = TaskOwner("metrics push", self._on_task_error, loop)
-        self._unsupported = False  # the first broker does not collect metrics
+        self._unsupported = False  # True if the first broker does not collect metrics
         self._pushing: PushTask | None = None  # None before the start, or without such brokers
         self._task: asyncio.Task[None] | None = None
 
     def start(self, metrics: Callable[[], ClientMetrics]) -> None:
-        """Begin, once the cluster is started. Does nothing if it is not enabled.
+        """Start pushing once the cluster is started. Does nothing if pushing is not enabled.
 
         Args:
-            metrics: Returns where the metrics come from, which must not refer to the client's
-                public object. Not called unless the brokers collect metrics.
+            metrics: Returns the source of the metrics, which must not refer to the client's
+                public object. Called only if the brokers collect metrics.
         """
         if not self.enabled:
             return
@@ -155,11 +155,11 @@ class MetricsPush:
                 "the brokers do not collect metrics of clients: they have no plugin for it"
             )
         if pushing is None:
-            self._cluster.check_open()  # says that it is not started
+            self._cluster.check_open()  # raises if it is not started
         raise IllegalStateError("the client has no instance id: it is not started, or is stopped")
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
-        """The task ended by a bug; its client works on."""
+        """Log a bug that ended the task; the client continues."""
         extra = {"kafka_client_id": self._cluster.client_id}
         text = "%s: %s crashed; no more metrics are pushed"
         log.error(text, self._cluster.client_id, name, exc_info=error, extra=extra)

@@ -1,13 +1,13 @@
 """The task that pushes one client's metrics (KIP-714).
 
-Without a subscription it sends one small request in an interval that the broker sets, five minutes
+Without a subscription, it sends one small request per interval, which the broker sets: five minutes
 by default.
 
 Non-obvious:
-- Requests have a connection of their own. A plugin that hangs would otherwise hold back the
-  metadata that follows on the same connection.
-- A failure of any kind is a line at level DEBUG: metrics must not disturb their client, and must
-  not look like trouble to the people who read its log.
+- Requests have a connection of their own. Otherwise, a plugin that hangs would delay the metadata
+  that follows on the same connection.
+- A failure of any kind is logged at level DEBUG: metrics must not disturb the client, nor look like
+  a problem in its log.
 - Reading and encoding lets the event loop run between slices of at most a few hundred points.
 """
 
@@ -40,22 +40,22 @@ __all__ = ["PushTask"]
 log = logging.getLogger(__name__)
 
 LONGEST_SLEEP: Final = 3600.0
-"""Seconds; event loops do not accept unbounded timers."""
+"""Seconds; event loops do not accept timers of unlimited length."""
 
 LARGE: Final = 64 * 1024
-"""Bytes from which a push is compressed in a thread."""
+"""Pushes of at least this many bytes are compressed in a thread."""
 
 _ResponseT = TypeVar("_ResponseT", bound=Response)
 
 
 class PushTask:
-    """Asks for subscriptions, and pushes.
+    """Requests subscriptions and pushes metrics.
 
     Args:
-        cluster: The client's; started.
+        cluster: The client's cluster, started.
         application: The metrics that the application adds.
         loop: The client's event loop.
-        metrics: Where the metrics come from.
+        metrics: The source of the metrics.
 
     Attributes:
         schedule: Which request is due.
@@ -79,17 +79,17 @@ class PushTask:
         self._metrics = metrics
         self._deltas = Deltas()
         self._broker: Broker | None = None  # the same for all requests, until it fails
-        self._wake = asyncio.Event()  # set: the task looks at the schedule again
+        self._wake = asyncio.Event()  # makes the task check the schedule again
         self._began = self._pushed = time.time_ns()  # since the epoch: start, last accepted push
 
     def stop(self) -> None:
-        """Make the next push the last one, and end the waits for the instance id. Idempotent."""
+        """Make the next push the last one, and end waits for the instance id. Idempotent."""
         self.schedule.on_stop(self._loop.time())
         self._wake.set()
         self.identified.set()
 
     async def run(self) -> None:
-        """Ask and push until the schedule ends."""
+        """Request subscriptions and push until the schedule ends."""
         schedule = self.schedule
         try:
             while not schedule.off:
@@ -137,7 +137,7 @@ class PushTask:
             self.last_read.set()
         codec, data = await self._compressed(data, subscription.codecs)
         if len(data) > subscription.max_bytes:
-            log.debug("%s: %d bytes of metrics are too many", self._cluster.client_id, len(data))
+            log.debug("%s: metrics of %d bytes are too large", self._cluster.client_id, len(data))
             schedule.on_too_large(self._loop.time())
             return
         request = PushTelemetryRequest(
@@ -153,7 +153,7 @@ class PushTask:
             self._pushed = read_at
         if response is not None:
             if response.error_code:
-                log.debug("%s: metrics were refused: %r", self._cluster.client_id, response)
+                log.debug("%s: metrics were rejected: %r", self._cluster.client_id, response)
             schedule.on_pushed(response.error_code, self._loop.time())
 
     async def _encoded(self, subscription: Subscription, now_ns: int, application: bool) -> bytes:
@@ -183,11 +183,11 @@ class PushTask:
             try:
                 return codecs[0], await codec_threads.run(self._loop, compress, data, codecs[0])
             except NoThreadError:
-                pass  # slow is better than not at all
+                pass  # compress in the event loop instead
         return codecs[0], compress(data, codecs[0])
 
     async def _send(self, request: RequestOf[_ResponseT]) -> _ResponseT | None:
-        """Send a request; None if there is no response, which the schedule then knows."""
+        """Send a request; without a response, inform the schedule and return None."""
         schedule = self.schedule
         broker = self._broker
         try:
@@ -197,7 +197,7 @@ class PushTask:
         except UnsupportedVersionError:
             schedule.on_unsupported()
         except KafkaError as error:
-            log.debug("%s: metrics got no answer: %s", self._cluster.client_id, error)
+            log.debug("%s: no response to a metrics request: %s", self._cluster.client_id, error)
             self._broker = None
             schedule.on_unanswered(self._loop.time())
         return None

@@ -1,10 +1,10 @@
 """Snapshots of a client's metrics for another thread, taken in the client's event loop.
 
 Non-obvious:
-- The loop does only what needs its data, in slices: at most `SLICE` partitions in one pass. Names
-  and text are made in the calling thread, which waits once: a switch between threads costs more
-  than a slice.
-- A client of this thread's running loop is read directly: waiting for the loop would never end.
+- The loop only reads its data, in slices of at most `SLICE` partitions. The calling thread makes
+  names and text. It waits for the loop once, because a switch between threads costs more than a
+  slice.
+- A client of this thread's running loop is read directly: waiting for that loop would never end.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ async def _exchange_requests(
                 reason = response.error_message or f"{channel.host} refused the credentials"
                 reason = shown(reason, LONGEST_REASON)
                 error = for_code(response.error_code)(f"{reason}{hint}")
-                exchange.throw(error)  # which may remember it
+                exchange.throw(error)  # the exchange may act on it, for example drop a token
                 raise error
             lifetime = response.session_lifetime_ms
             if isinstance(token, Unanswered):

@@ -1,6 +1,6 @@
 """Turns the connection arguments that all clients share into `ConnectionOptions`.
 
-What only some connections use (TLS options, proxies) is imported when it is chosen.
+Modules that only some connections use (TLS options, proxies) are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _tls(
     ssl_context: ssl.SSLContext | None,
     arguments: dict[str, object],
 ) -> ssl.SSLContext | TlsContexts | None:
-    """Check the TLS arguments, by name; return the context that they describe."""
+    """Check the TLS arguments; return the context that they describe."""
     encrypts = security_protocol in ("SSL", "SASL_SSL")
     unset = (
         arguments["ssl_check_hostname"] is True

@@ -155,7 +155,7 @@ async def find_versions(
         versions, _ = await _negotiate(channel, options, 0, timeout)
         return versions, Known(api_versions=0)
     if rung is Rung.LIST_GROUPS:
-        # Only brokers before 0.10 are asked this.
+        # This request is sent only to brokers before 0.10.
         from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
 
         release = "0.9"

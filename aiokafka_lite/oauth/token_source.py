@@ -2,8 +2,8 @@
 
 Non-obvious:
 - A timer renews the token, so that no connection waits for the token endpoint when it
-  re-authenticates. The timer refers weakly to the source, which has no end of its own, and does
-  nothing if the token was not used since the last renewal. Then the next call renews it.
+  re-authenticates. The timer refers weakly to the source, which is never closed, and does nothing
+  if the token was not used since the last renewal. Then the next call renews it.
 - Concurrent calls in one event loop share a renewal. It is cancelled with its last caller, unless
   the timer began it.
 - If a renewal fails while the token is still valid, the token stays in use, and the next attempt

@@ -229,8 +229,10 @@ class _ShareCalls(_Calls[AIOKafkaShareConsumer[Any, Any]]):
     async def run(
         self, handler: Callable[[ShareRecord[Any, Any]], Awaitable[object]], **options: Any
     ) -> None:
-        """`AIOKafkaShareConsumer.run`, with the span "process TOPIC" around each call of the
-        handler. Its reads are those of `getmany`."""
+        """`AIOKafkaShareConsumer.run`, with a span "process TOPIC" around each call of the handler.
+
+        Its reads have the spans of `getmany`.
+        """
         this, telemetry = self._this, self._spans.telemetry
 
         async def handle(record: ShareRecord[Any, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`send_columns` after its arguments are checked: appends the rows and waits for what they need.
+"""The implementation of `send_columns`: appends the rows and waits for memory and metadata.
 
 Only a producer that sends columns imports this module.
 """
@@ -18,7 +18,7 @@ __all__ = ["ColumnSending"]
 
 
 class ColumnSending:
-    """Sends columns. It keeps nothing between two calls."""
+    """Sends columns. It keeps no state between calls."""
 
     async def send(
         self,
@@ -35,17 +35,17 @@ class ColumnSending:
         """Append all rows; return their ack.
 
         Args:
-            accumulator: Has the producer's batches.
-            pool: Has their memory.
+            accumulator: The producer's batches.
+            pool: The memory of the batches.
             topic: The topic.
             partition: The partition of all rows; None to choose one for each row.
             columns: The values, the keys and the timestamps, unchecked.
             learn: Waits until the topic, and a partition if one is given, is known.
-            deadline: Returns the loop's time by which to get memory.
+            deadline: Returns the loop time until which to wait for memory.
             ignore_keys: True if the keys do not choose the partition.
 
         Raises:
-            Exception: As `send_columns`, with the rows that were appended in `sent`.
+            Exception: As in `send_columns`; its `sent` is the ack of the appended rows.
         """
         checked = columns_to_send(*columns)
         rows = checked.rows

@@ -1,4 +1,4 @@
-"""The ack of `send_columns`: one for all its rows."""
+"""The ack of `send_columns`: one for all rows of a call."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["ColumnsAck"]
 
 
 class ColumnsAck:
-    """An awaitable of the `StoredColumns` of one `send_columns`; may be awaited more than once.
+    """An awaitable of the `StoredColumns` of one `send_columns` call.
 
-    Awaiting it waits until all rows are stored, or their batches have failed; then it raises the
-    error of the first batch that failed. Other rows may be stored.
+    It may be awaited more than once. Awaiting it waits until every batch is stored or has failed.
+    If any batch failed, it raises the error of the first one; other rows may be stored.
 
     Cancellation: stops the wait, never the delivery.
 
     Args:
         topic: The topic.
-        runs: The rows by batch.
+        runs: The rows, grouped by batch.
     """
 
     def __init__(self, topic: str, runs: Sequence[Run]) -> None:
@@ -36,7 +36,7 @@ class ColumnsAck:
         return sum(run.count for run in self._runs)
 
     def done(self) -> bool:
-        """True if all rows are stored or failed."""
+        """True if all rows are stored or have failed."""
         return all(run.ack.done() for run in self._runs)
 
     def __await__(self) -> Generator[Any, Any, StoredColumns]:
@@ -45,7 +45,7 @@ class ColumnsAck:
     async def _outcome(self) -> StoredColumns:
         waiting = [run.ack for run in self._runs if not run.ack.done()]
         if waiting:
-            await asyncio.wait(waiting)  # unlike `gather`, it cancels no ack if it is cancelled
+            await asyncio.wait(waiting)  # unlike `gather`, cancelling it cancels no ack
         found: dict[int, list[StoredRun]] = {}
         for run in self._runs:
             for stored in _stored(run):
@@ -63,7 +63,7 @@ class ColumnsAck:
 
 
 def _stored(run: Run) -> list[StoredRun]:
-    """Return where a run was stored: in one place, unless its batch was split."""
+    """Return where a run was stored: one place, or several if its batch was split."""
     metadata = run.ack.result()  # raises the batch's error
     partition: int = run.batch.topic_partition.partition
     if metadata is None:  # acks=0

@@ -8,8 +8,8 @@ Non-obvious:
 - `send` and `send_and_wait` run for every record, so they are native or a Python twin: `SendCalls`.
   They call back here (`_send_blocked`, `_send_later`, `_refuse`) for a record that is not appended
   at once.
-- What not every producer needs, or only from its construction on, is imported there: importing a
-  client is fast (`tests/unit/test_import_cost.py`).
+- Modules that only some producers need, or that are first needed at construction, are imported
+  where they are used, so that importing a client is fast (`tests/unit/test_import_cost.py`).
 """
 
 from __future__ import annotations
@@ -677,38 +677,40 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         """Append the rows of columns as records, without a Python object per record. Not in
         aiokafka.
 
-        A column is an Arrow array (any object with `__arrow_c_array__`: pyarrow is not needed), or
-        a tuple (data, offsets) of buffers: the bytes of all rows, and int32 or int64 offsets, one
-        more than there are rows. A third item may be the validity: one bit per row, the lowest
-        first, 0 for null. All columns are checked before the first record is appended. Do not
-        change their memory until this returns.
+        A column is an Arrow array (any object with `__arrow_c_array__`; pyarrow is not required),
+        or a tuple (data, offsets) of buffers: the bytes of all rows, and int32 or int64 offsets,
+        one more than there are rows. An optional third item is the validity bitmap: one bit per
+        row, the lowest first, 0 for null. All columns are checked before the first record is
+        appended. Do not change their memory until this returns.
 
         Args:
             topic: The topic's name.
-            values: An Arrow array of binary, large_binary, string or large_string; or such a tuple.
-                Null is a tombstone. Or an Arrow record batch with a column `value` and optionally
-                `key` and `timestamp`.
-            keys: Likewise; None for no keys.
+            values: An Arrow array of binary, large_binary, string or large_string, or such a tuple;
+                a null is a tombstone. Or an Arrow record batch with a column `value`, and
+                optionally `key` and `timestamp`.
+            keys: Likewise an array or a tuple; None for no keys.
             timestamps: An Arrow array of timestamps or int64, or a buffer of int64, in
-                milliseconds; or one int for all rows. By default and for nulls now.
-            partition: The partition of all rows. By default rows go to the partition of their key,
+                milliseconds; or one int for all rows. The default, also for nulls, is the current
+                time.
+            partition: The partition of all rows. By default, rows go to the partition of their key,
                 as in Java, and rows without a key to the sticky partition, as with `send`.
 
         Returns:
-            An awaitable of the `StoredColumns`, once all rows are in their batches. Records of a
+            Once all rows are in their batches, an awaitable of the `StoredColumns`. Records of a
             partition keep the order of their rows.
 
         Raises:
-            TypeError: A column is neither, or has another type; the message names it.
-            IllegalArgumentError: (a ValueError) The offsets of a row are not ascending or outside
-                the data, a timestamp is negative, or the columns have different lengths.
+            TypeError: A column is neither an Arrow array nor a tuple of buffers, or has an
+                unsupported type; the message names the column.
+            IllegalArgumentError: (a ValueError) The offsets of a row are not ascending or are
+                outside the data, a timestamp is negative, or the columns have different lengths.
             MessageSizeTooLargeError: A row is larger than `max_request_size` or `buffer_memory`.
             KafkaConfigurationError: The producer has serializers, interceptors, or (without
                 `partition`) a partitioner.
-            KafkaError: As `send` raises it; so is any other error of `send`. If rows were appended
-                before it, they are sent: the error's attribute `sent` is their awaitable.
+            KafkaError: As in `send`, which may also raise other errors. Rows that were appended
+                before the error are sent: its attribute `sent` is an awaitable of their result.
 
-        Cancellation: as for `send`; the rows in their batches are sent.
+        Cancellation: as for `send`; rows that are already in their batches are sent.
         """
         self._check_home()
         _arguments.topic_name(topic)
@@ -1262,7 +1264,7 @@ def _append_each(
     keyed: bool,
     *fields: Any,
 ) -> Blocked | bool:
-    """`AppendCore.append_many` with another `append`; the last of `fields` is the maximum."""
+    """Do as `AppendCore.append_many`, with another `append`; `fields` ends with the maximum."""
     *others, most = fields
     for item in items:
         value, key = item if keyed else (item, None)

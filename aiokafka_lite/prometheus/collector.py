@@ -1,9 +1,9 @@
-"""`KafkaCollector`: hands the metrics of clients to `prometheus_client`, from any thread.
+"""`KafkaCollector`: passes the metrics of clients to `prometheus_client`, from any thread.
 
 Non-obvious:
 - The labels of a partition are kept from one scrape to the next.
-- Clients are held weakly, so that one that is dropped is collected and warns as ever. A stopped
-  client disappears from the output with the next scrape.
+- Clients are held weakly, so that a dropped client is collected and logs its usual warning. A
+  stopped client disappears from the output with the next scrape.
 - A series that appears twice makes Prometheus reject the whole scrape. So clients with the same
   id, such as consumers that keep the default, get a number in their label.
 """
@@ -70,7 +70,7 @@ class _Source:
         self.labels = LabelSet(_CLIENT, (self.client_id, self.group))
 
     def partition_labels(self, partitions: list[TopicPartition]) -> list[LabelSet]:
-        """Return the labels of partitions, and forget those of all others."""
+        """Return the labels of these partitions, and forget those of all others."""
         known, name = self.partitions, (self.client_id, self.group)
         found = []
         for tp in partitions:

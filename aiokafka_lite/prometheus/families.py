@@ -1,9 +1,9 @@
 """Metric families that write their text in one pass.
 
-`prometheus_client.generate_latest` checks, sorts and escapes the labels of each sample at each
-scrape. The labels of a client and of its partitions stay the same, so a `LabelSet` does this once,
-and `Family.text` needs nothing else. To `prometheus_client` a `Family` is a `Metric` like any
-other, which makes its samples when they are read.
+`prometheus_client.generate_latest` checks, sorts and escapes the labels of each sample in each
+scrape. The labels of a client and its partitions stay the same, so a `LabelSet` does this once, and
+`Family.text` only adds the values. To `prometheus_client`, a `Family` is a `Metric` like any other;
+it makes its samples when they are read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Family", "LabelSet", "generate_latest"]
 
 _ABOUT: Final = "See docs/observability.md"
 _PLAIN_BELOW: Final = 1e6
-"""From here on, and below 0, `floatToGoString` differs from `repr`."""
+"""`floatToGoString` differs from `repr` for this and larger values, and for negative ones."""
 
 
 class LabelSet:
@@ -32,7 +32,7 @@ class LabelSet:
 
     Attributes:
         by_name: The values by name.
-        text: As the text format has them, in the order of the names.
+        text: The labels in the text format, sorted by name.
     """
 
     __slots__ = ("by_name", "text")
@@ -49,7 +49,7 @@ class Family(Metric):
     """A metric and its series.
 
     Args:
-        name: Its name, valid in Prometheus. It is a counter if the name ends with `_total`.
+        name: Its name, valid in Prometheus. The metric is a counter if the name ends with `_total`.
     """
 
     def __init__(self, name: str) -> None:
@@ -57,11 +57,11 @@ class Family(Metric):
         self._series: list[tuple[LabelSet, float]] = []
         counter = name.endswith("_total")
         super().__init__(name.removesuffix("_total"), _ABOUT, "counter" if counter else "gauge")
-        self._samples: list[Sample] | None = None  # None until somebody reads them
+        self._samples: list[Sample] | None = None  # None until they are read
 
     @property
     def samples(self) -> list[Sample]:
-        """The series as `prometheus_client` knows them. The caller may change them."""
+        """The series as `prometheus_client` samples, which the caller may change."""
         if self._samples is None:
             name = self._series_name
             self._samples = [
@@ -85,7 +85,7 @@ class Family(Metric):
         """Return the family in the text format, as `prometheus_client` would write it.
 
         Returns:
-            None if the samples were read, and so may have been changed.
+            The text, or None if the samples were read, because the reader may have changed them.
         """
         if self._samples is not None:
             return None
@@ -110,15 +110,16 @@ class _Only(Collector):
 def generate_latest(registry: Collector | None = None) -> bytes:
     """Return all metrics of a registry in the text format.
 
-    The result is that of `prometheus_client.generate_latest`, byte for byte, at a fraction of the
-    CPU time: with thousands of partitions, most of a scrape is the text of their lags.
+    The result equals that of `prometheus_client.generate_latest`, byte for byte, and takes a
+    fraction of the CPU time: with thousands of partitions, most of a scrape is the text of their
+    lags.
 
     Args:
         registry: A `CollectorRegistry`, which may contain metrics of any kind; None:
             `prometheus_client.REGISTRY`.
 
     Returns:
-        The text in UTF-8, of the content type `prometheus_client.CONTENT_TYPE_LATEST`.
+        The text in UTF-8; its content type is `prometheus_client.CONTENT_TYPE_LATEST`.
     """
     parts: list[bytes] = []
     for metric in (registry or REGISTRY).collect():

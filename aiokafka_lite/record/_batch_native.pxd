@@ -1,6 +1,6 @@
 # The C interface for the producer's native accumulator. `append_record` is BatchBuilder.append()
-# without the Python call. The counters may be read; only `Rows.fill`, which appends records itself,
-# writes them.
+# without the Python call. The counters are read-only, except for `Rows.fill`, which appends records
+# itself.
 from libc.stdint cimport int32_t, int64_t
 
 

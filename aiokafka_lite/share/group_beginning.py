@@ -46,7 +46,7 @@ async def begins_at_latest(
     *,
     warns: bool = True,
 ) -> bool:
-    """Return True if the group is new to a partition, and may begin at its end.
+    """Return True if the group is new to any of the partitions and may begin at its end.
 
     Logs a warning if it is new to all partitions and begins at their ends. A client without the
     right to describe the group's configuration gets no warning.
@@ -54,10 +54,10 @@ async def begins_at_latest(
     Args:
         cluster: Connected.
         group_id: The share group.
-        partitions: The assigned ones.
-        deadline: In loop time.
+        partitions: The assigned partitions.
+        deadline: Loop time.
         log_name: Names the consumer in the log.
-        warns: False for no warning.
+        warns: True to log the warning.
     """
     new: set[TopicPartition] = set()
     try:

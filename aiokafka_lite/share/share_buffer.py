@@ -39,7 +39,7 @@ class ShareBuffer:
         self.wake()
 
     def take_locked(self) -> Record | None:
-        """Return the next item if it is a record whose lock exists; otherwise leave it."""
+        """Return the next item if it is a record that is still locked; otherwise leave it."""
         items = self._items
         if items:
             item = items[0]

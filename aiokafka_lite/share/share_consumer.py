@@ -408,8 +408,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         """Subscribe to topics, replacing the previous subscription.
 
         Records of other topics that no read has returned yet are released; those that were
-        delivered may still be acknowledged. Once the consumer is started, it lets the brokers look
-        up in the background where a new group begins at `latest`, as `start` does.
+        delivered may still be acknowledged. Once the consumer is started, the brokers look up in
+        the background where a new group at `latest` begins, as they do for `start`.
 
         Args:
             topics: Topic names.

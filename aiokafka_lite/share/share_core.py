@@ -123,18 +123,18 @@ class ShareCore:
         self._leaders = LeaderLinks(cluster, self, options, options.decoding, self._tasks, loop)
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.opening = Opening(loop)
-        self._looked: frozenset[TopicPartition] = frozenset()  # where the group begins there
-        self._looked_topics: set[str] = set()  # with partitions that it looked at once
-        self._looks_at_added = False  # from the end of the start on
-        self._looking = False  # a task looks at partitions that were added
+        self._looked: frozenset[TopicPartition] = frozenset()  # their beginnings were looked up
+        self._looked_topics: set[str] = set()  # topics that `_look` was called for
+        self._looks_at_added = False  # True once `start` has looked up the first ones
+        self._looking = False  # True while a task looks up added partitions
         self._tracked: frozenset[str] = frozenset()
         self._failure: BaseException | None = None  # raised by the next read
         self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
         self._wish = 0  # records that a read which did not wait could take
         self._wished_at = 0.0  # loop time of that read; a later fetch fulfils its wish
         at_delivery = options.interceptors is not None and options.interceptors.at_delivery
-        self._plain = not (at_delivery or options.implicit)  # a delivery has no further effect
-        self._taken = 0  # records that `take_next` delivered since `_count_taken`
+        self._plain = not (at_delivery or options.implicit)  # deliveries have no side effects
+        self._taken = 0  # records delivered by `take_next` since `_count_taken`
         self._delivered: list[Record] = []  # to be accepted by the next read (implicit mode)
         self._losses = LossLog(options.log_name)
         self._stop_lock = asyncio.Lock()  # a second `stop` waits for the first
@@ -197,7 +197,7 @@ class ShareCore:
         self.push.start(self._pushed_metrics)
 
     async def _look(self, partitions: frozenset[TopicPartition]) -> set[TopicPartition]:
-        """Let the leaders look up where the group begins: the records sent from now on are its.
+        """Let the leaders look up where the group begins, so that it gets records sent from now on.
 
         Returns:
             The partitions whose leaders may not have done so.
@@ -220,7 +220,7 @@ class ShareCore:
         return set()
 
     def _look_at_added(self) -> None:
-        """Look where the group begins in partitions that were assigned after the start."""
+        """Look up where the group begins in partitions that were assigned after the start."""
         self._looked &= self.assignment
         if not self._looks_at_added or self._looking or self.stopping:
             return
@@ -233,7 +233,7 @@ class ShareCore:
             while not self.stopping and (added := self.assignment - self._looked):
                 self._looked |= added
                 missing = await self._look(added)
-                if missing and not self.buffer.limits:  # a read that waits fetches all partitions
+                if missing and not self.buffer.limits:  # a waiting read fetches all partitions
                     self._warn_of_unopened(missing)
         finally:
             self._looking = False
@@ -389,13 +389,13 @@ class ShareCore:
     def take_next(self) -> Record | None:
         """Return the next record if one is buffered and nothing else needs attention.
 
-        None if only `next_record` can tell: it raises, waits, or passes the record on first.
+        None if `next_record` has to raise, to wait, or to process the record first.
         """
         if (
             self._plain
             and self.crash is None
             and self.starting
-            and not self.stopping  # nor forked
+            and not self.stopping  # also set in a forked child
             and _get_running_loop() is self.loop
             and (record := self.buffer.take_locked()) is not None
         ):
@@ -454,7 +454,7 @@ class ShareCore:
             self._delivered.extend(records)
 
     def _count_taken(self) -> None:
-        """Record what `take_next` delivered."""
+        """Count the records that `take_next` delivered."""
         taken, self._taken = self._taken, 0
         if taken:
             self.metrics.on_records(taken, self.loop.time())

@@ -135,8 +135,10 @@ class Sharer:
         await asyncio.sleep(0.05)
 
     async def warm_up(self, *partitions: int) -> None:
-        """Have the leader load the state of empty partitions, which takes it some time: two fetches
-        without an error, the second of which waits in vain."""
+        """Make the leader load the state of empty partitions, which takes some time.
+
+        Returns after two consecutive fetches without an error.
+        """
         epoch = loaded = 0
         async with asyncio.timeout(PATIENCE):
             while loaded < 2:

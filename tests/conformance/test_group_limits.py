@@ -55,10 +55,10 @@ def short(target: Target, group: str, name: str, **fields: Any) -> Member:
 
 
 async def new_kept_group(target: Target) -> str:
-    """The name of a group that its brokers do not remove between two requests of its first member.
+    """The name of a group that brokers do not remove between requests of its first member.
 
-    They check every 300 ms here, and remove a group without members and offsets. A member that has
-    its id, but has not yet joined with it, is no member to the check.
+    Here, brokers check every 300 ms and remove a group that has neither members nor offsets. The
+    check does not count a member that has received its id but has not joined with it.
     """
     topic, group = await target.topic(1), await new_group(target)
     await target.quietly(commit(group, topic, 1), 8)

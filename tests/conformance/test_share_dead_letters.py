@@ -126,7 +126,7 @@ async def test_names_of_topics_for_letters(compare: Compare) -> None:
         group, setting, current = target.unique("group"), "errors.deadletterqueue.topic.name", ""
 
         def has_caught_up(answer: DescribeConfigsResponse) -> bool:
-            """True if the broker has replayed the change, which the controller answered before."""
+            """True if the broker has replayed the change, which the controller confirms earlier."""
             found = answer.results[0].configs
             return len(found) == 1 and found[0].value == current
 

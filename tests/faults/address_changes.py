@@ -47,7 +47,7 @@ class Town:
         self._folder = folder
         self._install = install
         self._own = authority
-        self._trusted = [authority]  # the last one signs the brokers'
+        self._trusted = [authority]  # the last one signs the brokers' certificates
         self._round = 1
         self._relays = contextlib.AsyncExitStack()
         self.ports = ports
@@ -80,10 +80,10 @@ class Town:
         await self._relays.aclose()
 
     async def renew_certificates(self) -> None:
-        """Let the brokers use certificates of another authority.
+        """Make the brokers use certificates of another authority.
 
-        The client first trusts it in addition, and from the next change on no longer the old one:
-        nothing may fail, because a consumer's read raises the error of an untrusted certificate.
+        The client trusts both authorities until the next change, and then no longer the older one.
+        No connection may fail: a consumer's read would raise the error of an untrusted certificate.
         """
         present = self._trusted[-1]
         fresh = Authority(self._folder / f"authority-{self._round}", f"{self._round}")

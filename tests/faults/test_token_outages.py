@@ -1,6 +1,6 @@
-"""Clients outlive an identity provider that is down for longer than their tokens live.
+"""Clients survive an outage of the identity provider that is longer than a token's lifetime.
 
-TOKEN_OUTAGE is the length of an outage of the test with real brokers, in seconds.
+TOKEN_OUTAGE is the length of an outage in the test with real brokers, in seconds.
 """
 
 import os

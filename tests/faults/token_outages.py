@@ -1,4 +1,4 @@
-"""Traffic with short-lived tokens whose identity provider is down for longer than they live."""
+"""Traffic with short-lived tokens during longer outages of their identity provider."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ LIFETIME: Final = 4
 
 
 async def check_outages(bootstrap: str, rounds: int, outage: float) -> tuple[Traffic, int]:
-    """Stop the provider under traffic, again and again; return what passed, and the tokens issued.
+    """Stop the provider under traffic repeatedly; return the traffic and the number of tokens.
 
     Args:
         bootstrap: The brokers' listener for OAUTHBEARER without TLS.

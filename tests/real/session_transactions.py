@@ -1,4 +1,4 @@
-"""Two workers copy a topic in transactions while the sessions of all connections keep ending."""
+"""Two workers copy a topic in transactions while the sessions of all connections expire."""
 
 import asyncio
 import time
@@ -9,11 +9,11 @@ from tools.kafka import KafkaCluster
 
 PARTITIONS = 4
 QUIET = 5.0
-"""Seconds in which a record that was doubled would follow."""
+"""Seconds within which a duplicate record would arrive."""
 
 
 class Copied(NamedTuple):
-    """What passed."""
+    """The number of records and transactions."""
 
     records: int
     transactions: int
@@ -27,10 +27,10 @@ async def copy_in_transactions(
     Each worker stops once, and another one takes its place.
 
     Args:
-        cluster: Limits the sessions.
-        name: Of the group, and part of the names of the topics and transactional ids.
-        options: Of all clients.
-        seconds: How long records are sent.
+        cluster: The cluster, which limits the sessions.
+        name: The group, and a part of the names of the topics and transactional ids.
+        options: The options of all clients.
+        seconds: How long to send records.
     """
     raw, copied = f"{name}-raw", f"{name}-copied"
     cluster.create_topic(raw, PARTITIONS)

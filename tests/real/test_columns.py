@@ -1,4 +1,4 @@
-"""`send_columns` on a real Kafka, with the Java client as judge of partitions and bytes."""
+"""`send_columns` with a real Kafka: partitions and bytes are compared with the Java client's."""
 
 import array
 from collections.abc import Callable, Sequence
@@ -58,11 +58,11 @@ async def test_java_puts_the_same_records_into_the_same_partitions(
         done = await ack
     assert done.base_offsets == dict.fromkeys(range(PARTITIONS), 0)
     assert sum(done.counts.values()) == ROWS
-    # Uncommitted reads: the markers of a committed transaction may still be on their way.
+    # Uncommitted reads: the markers of a committed transaction may not be written yet.
     assert java.digest(by_columns) == java.digest(by_java)
 
 
-async def test_offsets_of_rows_beside_another_producer(
+async def test_row_offsets_are_correct_while_another_producer_sends(
     kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic(1)

@@ -84,7 +84,7 @@ def test_java_failure_raises(kafka: RealKafka) -> None:
         run("org.apache.kafka.tools.ProducerPerformance", ["--no-such-option"], kafka.version)
 
 
-def test_failure_of_a_reader_raises_and_the_next_one_works(
+def test_failed_reader_raises_and_the_next_reader_works(
     kafka: RealKafka, topic: TopicFactory
 ) -> None:
     name = topic()
@@ -96,7 +96,7 @@ def test_failure_of_a_reader_raises_and_the_next_one_works(
     assert [each.value for each in java.dump(name)] == [b"a"]
 
 
-def test_resident_jvm_that_ends_or_is_slow_is_replaced() -> None:
+def test_resident_jvm_is_replaced_if_it_ends_or_is_slow() -> None:
     script = (
         "import sys; sys.stdin.buffer.read({}); "
         "sys.stdout.buffer.write({!r}); sys.stdout.flush(); {}"

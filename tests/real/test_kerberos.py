@@ -248,10 +248,10 @@ async def test_tickets_and_sessions_are_renewed_for_two_minutes(
 
 
 @pytest.mark.long
-async def test_transactions_under_short_sessions_double_nothing(
+async def test_transactions_under_short_sessions_store_each_record_once(
     guarded: KafkaCluster, kdc: Kdc, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sessions and tickets live 4 s."""
+    """Sessions and tickets expire after 4 s."""
     monkeypatch.setenv("KRB5_CONFIG", str(kdc.short_tickets(4)))
     before = kdc.logins("carol")
     chosen = arguments(guarded, sasl_kerberos_keytab=str(kdc.keytab("carol")))

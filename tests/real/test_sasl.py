@@ -125,10 +125,10 @@ async def test_round_trip_over_several_sasl_sessions(
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_transactions_of_two_minutes_under_short_sessions_double_nothing(
+async def test_two_minutes_of_transactions_under_short_sessions_store_each_record_once(
     guarded: KafkaCluster,
 ) -> None:
-    """Sessions live 1.5 s; all mechanisms work at the same time."""
+    """Sessions expire after 1.5 s; all mechanisms are used at the same time."""
     mechanisms = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
     async with asyncio.TaskGroup() as group:
         copies = {
@@ -212,7 +212,7 @@ async def test_tokens_of_an_identity_provider_are_renewed_under_traffic(
 async def test_tokens_that_expire_early_are_replaced(
     guarded: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The provider claims an hour, but brokers reject its tokens after 2 s."""
+    """The provider claims a lifetime of an hour, but brokers reject its tokens after 2 s."""
     monkeypatch.setattr(token_source, "RETRY_SECONDS", 1.0)
 
     class Early(TokenSource):

@@ -264,7 +264,7 @@ async def test_a_new_group_at_latest_is_delivered_what_is_sent_after_start(kafka
                     record.accept()
 
 
-async def test_a_later_subscribe_at_latest_is_delivered_what_is_sent_after_it(kafka, topic) -> None:
+async def test_records_sent_after_a_later_subscribe_at_latest_are_delivered(kafka, topic) -> None:
     name = topic(partitions=3)
     group = f"share-{uuid.uuid4().hex[:10]}"
     async with (

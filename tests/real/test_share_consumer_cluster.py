@@ -56,8 +56,11 @@ async def leader_of(cluster, tp: TopicPartition) -> int:
 
 
 async def has_replica(admin: AIOKafkaAdminClient, node_id: int, tp: TopicPartition) -> bool:
-    """True while a broker keeps a replica. It learns later than others that it is to leave one, and
-    as the leader accepts acknowledgements until then."""
+    """True while a broker has a replica.
+
+    It is notified of the replica's removal later than the other brokers. Until then, if it is the
+    leader, it accepts acknowledgements.
+    """
     directories = (await admin.describe_log_dirs([node_id], partitions=[tp]))[node_id]
     return any(tp in directory.replicas for directory in directories.values())
 

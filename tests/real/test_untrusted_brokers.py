@@ -1,4 +1,4 @@
-"""A real broker presents a certificate that established clients do not trust for a while."""
+"""A real broker presents, for some time, a certificate that its clients do not trust."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(600)]
 
 ROUNDS = 3
 SESSION_MS = 300_000
-"""The coordinator removes no member during an outage."""
+"""So long that the coordinator removes no member during an outage."""
 PATIENCE = 400.0
-"""Seconds for a test, also on a busy machine."""
+"""Maximum seconds of a test, even on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def broker() -> Iterator[KafkaCluster]:
 
 
 class Certificates:
-    """The broker's certificates, of the authority that clients trust and of another one."""
+    """The broker's certificates: of the authority that clients trust, and of another one."""
 
     def __init__(self, broker: KafkaCluster, folder: Path) -> None:
         assert broker.security is not None
@@ -45,7 +45,7 @@ class Certificates:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Of clients."""
+        """The options of clients."""
         return {
             "bootstrap_servers": self._broker.bootstrap_of("SSL"),
             "security_protocol": "SSL",
@@ -53,7 +53,7 @@ class Certificates:
         }
 
     async def distrust(self, cluster: Cluster) -> None:
-        """Have the broker present another certificate, and close a client's connections."""
+        """Make the broker present another certificate, and close a client's connections."""
         await install(self._broker, self._other.issue("broker"))
         for each in cluster._brokers:
             each.disconnect()
@@ -70,7 +70,7 @@ def certificates(broker: KafkaCluster, tmp_path: Path) -> Certificates:
 async def test_no_record_is_lost_while_the_certificate_is_not_trusted(
     broker: KafkaCluster, certificates: Certificates
 ) -> None:
-    """As with Java's producer, records wait for `delivery_timeout_ms`."""
+    """As in Java's producer, records wait until `delivery_timeout_ms`."""
     broker.create_topic("orders")
     sent = 0
     async with (
@@ -107,7 +107,7 @@ async def test_member_keeps_its_place_while_the_certificate_is_not_trusted(
 ) -> None:
     """Reads raise the error. The application continues to read, and the group does not rebalance.
 
-    Java's classic consumer does the same. Its consumer of the consumer protocol never recovers.
+    Java's classic consumer does the same. Java's KIP-848 consumer never recovers.
     """
     topic = f"events-{protocol}"
     broker.create_topic(topic)

@@ -38,10 +38,10 @@ class Guide:
     def run(self, pytester: pytest.Pytester, *more: str) -> None:
         """Run the tests as a user would, in a new process, with warnings as errors.
 
-        A test that says `importorskip` may be skipped.
+        Tests that call `importorskip` may be skipped.
 
         Args:
-            more: More arguments of pytest.
+            more: Further arguments of pytest.
         """
         pytester.makepyfile(**{f"test_block_{n}": code for n, code in enumerate(self.tests)})
         options = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")

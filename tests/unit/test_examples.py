@@ -412,7 +412,7 @@ def test_every_example_is_tested():
 
 
 async def run_cells(notebook: str) -> dict[str, Any]:
-    """Run the code of a notebook as IPython does: in one namespace, with `await` in the cells."""
+    """Run the cells of a notebook as IPython does: in one namespace, with top-level `await`."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for cell in json.loads(notebook)["cells"]:
         if cell["cell_type"] != "code":

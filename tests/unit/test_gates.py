@@ -84,7 +84,7 @@ def test_a_run_that_selects_no_test_fails(folder: Path) -> None:
     assert output.splitlines()[-1].startswith("0 passed, 0 failed, 0 skipped in ")
 
 
-def test_a_part_that_exceeds_its_time_is_ended_and_counts_as_a_failure(folder: Path) -> None:
+def test_part_that_exceeds_its_time_limit_is_ended_and_counts_as_failed(folder: Path) -> None:
     status, output = run(folder, "--slots", "1", "--limit", "2", "test-slow", "test-good")
     assert status == 1
     assert "test-slow: did not end within 2 s" in output

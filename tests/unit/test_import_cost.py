@@ -1,7 +1,7 @@
-"""Importing both clients loads what every client needs to be constructed, and no more.
+"""Importing both clients loads only what every client needs for its construction.
 
-The bound is on modules, because times vary with the machine: `import aiokafka_lite` and both
-clients take about the CPU time of importing aiokafka.
+The limit is on modules, because times vary between machines. Importing `aiokafka_lite` and both
+clients takes about as much CPU time as importing aiokafka.
 """
 
 import json
@@ -61,7 +61,7 @@ def both_clients() -> set[str]:
 @pytest.mark.parametrize("module", UNWANTED)
 def test_importing_both_clients_does_not_import(module: str, both_clients: set[str]) -> None:
     found = {name for name in both_clients if name == module or name.startswith(f"{module}.")}
-    assert not found, f"imported at once, but only needed for {UNWANTED[module]}"
+    assert not found, f"imported eagerly, but only needed for {UNWANTED[module]}"
 
 
 def test_the_number_of_modules_is_bounded(both_clients: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Every Python block of docs/observability.md is run, as it stands, and its rows match the log."""
+"""Every Python block of docs/observability.md runs unchanged, and its rows match the log."""
 
 import ast
 import re
@@ -44,7 +44,7 @@ def patterns(section: str) -> list[re.Pattern[str]]:
 
 
 def literal(node: ast.expr) -> str:
-    """The text of a string, with "%" for each of its parts that is not literal."""
+    """The text of a string, with "%" in place of each non-literal part."""
     if isinstance(node, ast.Constant):
         return re.sub(r"%[sdrg]", "%", str(node.value))
     if isinstance(node, ast.JoinedStr):
@@ -53,7 +53,7 @@ def literal(node: ast.expr) -> str:
 
 
 def calls(folder: str, names: tuple[str, ...], argument: int) -> Iterator[tuple[str, str]]:
-    """Where a function of one of these names is called, and the text of an argument."""
+    """The place of each call of one of these functions, and the text of an argument."""
     for path in sorted((PACKAGE / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if (
@@ -78,7 +78,7 @@ def test_each_warning_of_spark_has_a_row() -> None:
 
 
 def test_each_problem_of_the_command_line_has_a_row() -> None:
-    """Those that are no exceptions, whose texts are their own."""
+    """Exceptions are left out: each has a message of its own."""
     rows = patterns("Messages of the command line")
     texts = dict(calls("cli", ("complain",), 1))
     said = {where: text for where, text in texts.items() if text.strip("%")}

@@ -25,7 +25,7 @@ def test_bars_are_the_figures_of_the_table():
             assert f">{figure:g} µs<" in benchmarks(README)
 
 
-def test_another_figure_changes_the_picture():
+def test_changed_figure_changes_the_picture():
     (_, figures), *_ = measured(README)
     changed = README.replace(f"{figures['aiokafka']:g} µs", "99 µs")
     assert benchmarks(changed) != benchmarks(README)

@@ -1,4 +1,4 @@
-"""A client's password or token is in no repr, log, error, traceback or metric."""
+"""No repr, log, error, traceback or metric contains a client's password or token."""
 
 import gc
 import traceback

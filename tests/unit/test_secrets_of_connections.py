@@ -50,7 +50,7 @@ def plain_key(encrypted: Certificate) -> str:
 
 @pytest.fixture(autouse=True)
 def no_clients_of_other_tests() -> None:
-    """Collect them: `reprs` looks at all objects, and their event loops are closed."""
+    """Collect earlier clients: `reprs` visits all objects, and their event loops are closed."""
     gc.collect()
 
 

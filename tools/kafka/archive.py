@@ -1,7 +1,7 @@
-"""Makes the class archives (CDS) that let Kafka start faster: `python -m tools.kafka.archive`.
+"""Makes the class archives (CDS) that make Kafka start faster: `python -m tools.kafka.archive`.
 
-It takes some seconds, once; a dozen broker starts save as much. There is one for the newest release
-and one for the release whose command-line tools the tests run.
+This takes some seconds, once; a dozen broker starts save as much. One archive is for the newest
+release, and one for the release whose command-line tools the tests run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def make(version: str = NEWEST) -> Path:
 
     Raises:
         KafkaNotAvailable: Java, Maven or the jars are not available.
-        BrokerFailed: The broker does not start, or writes no archive.
+        BrokerFailed: The broker does not start, or does not write an archive.
     """
     jars.resolve(version)
     target = jvm.archive(version)

@@ -190,7 +190,7 @@ def run(
 
 def _command(sources: Iterable[str], version: str) -> list[str]:
     """The command line of a JVM with a release and these sources on its class path."""
-    # What the archive of classes was made with has to come first.
+    # The class path with which the class archive was made must come first.
     class_path = [jars.class_path(version), *(str(compiled(each, version)) for each in sources)]
     options = [*jvm.options(version), "-Xmx512m", f"-Dlog4j.configuration=file:{_quiet_log4j()}"]
     options.append("-Dorg.apache.logging.log4j.level=OFF")  # Kafka 4's would log to the output
@@ -202,14 +202,14 @@ _choosing = threading.Lock()
 
 
 def _call(program: str, arguments: list[str], version: str) -> list[str]:
-    """Run the program that reads, in the release's resident JVM.
+    """Run the reading program in the release's resident JVM.
 
-    Not the one that writes: in a JVM that has written before, Java's producer now and then repeats
-    its first batches until they expire (OutOfOrderSequenceException in the broker's log).
+    The writing program gets a new JVM: in a JVM that has written before, Java's producer sometimes
+    repeats its first batches until they expire (OutOfOrderSequenceException in the broker's log).
 
     Raises:
         KafkaNotAvailable: Java or the jars are not available.
-        JavaFailed: It fails, or does not end in time.
+        JavaFailed: The program fails or exceeds its timeout.
     """
     with _choosing:
         if version not in _residents:
@@ -277,7 +277,7 @@ def compiled(program: str, version: str = NEWEST) -> Path:
                 )
                 if done.returncode:
                     said = (done.stderr + done.stdout).strip()
-                    raise JavaFailed(f"compiling {source.name} (it takes a JDK): {said[-8000:]}")
+                    raise JavaFailed(f"compiling {source.name} (requires a JDK): {said[-8000:]}")
                 (Path(scratch) / "out").rename(folder)
     return folder
 

@@ -1,10 +1,10 @@
-"""The flags of each Java that the harness starts, and an archive of classes to start it sooner.
+"""The flags of the JVMs that the test harness starts, and class archives to start them faster.
 
-A broker of a test lives for seconds. With one compiler tier and the archive it takes 1.4 s of CPU
-until it answers rather than 3.9 s, a reader or writer in Java 0.8 s rather than 1.8 s, and the
-cores are few. A measurement wants the optimizing compiler: `quick=False`.
+A test's broker lives for seconds, on few cores. With one compiler tier and the archive, it takes
+1.4 s of CPU until it responds rather than 3.9 s, and a Java reader or writer takes 0.8 s rather
+than 1.8 s. Measurements need the optimizing compiler: `quick=False`.
 
-`python -m tools.kafka.archive` makes the archives; without them all works, only later.
+`python -m tools.kafka.archive` makes the archives. Without them everything works, but starts later.
 """
 
 from __future__ import annotations

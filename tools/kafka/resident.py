@@ -1,8 +1,8 @@
-"""A JVM that stays and runs one Java program after the other.
+"""A JVM that stays alive and runs one Java program after the other.
 
 Most of the time of a short program is the start of its JVM: reading a topic takes 0.8 s of CPU in a
-new one, and hundredths of a second in one that has read before. Only for programs that keep no
-static state and never exit the JVM.
+new one, and hundredths of a second in one that has read before. The programs must not keep static
+state or exit the JVM.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ class ResidentEnded(RuntimeError):
 
 
 class Resident:
-    """One JVM, started with the first call; it ends with this process, even if that is killed.
+    """One JVM, started by the first call. It ends with this process, even if that is killed.
 
     Args:
-        command: Starts `Resident` (java/Resident.java) with the programs on its class path.
+        command: The command that starts `Resident` (java/Resident.java) with the programs on its
+            class path.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
-        self._owner = 0  # pid: a forked child has a JVM of its own
+        self._owner = 0  # pid: a forked child starts its own JVM
         self._lock = threading.Lock()
 
     def call(self, program: str, arguments: Sequence[str], timeout: float) -> tuple[bool, str]:
@@ -46,8 +47,8 @@ class Resident:
             True and its output, or False and the trace of its exception.
 
         Raises:
-            ResidentEnded: The JVM ended during the call, or the time is over. The next call starts
-                a new one.
+            ResidentEnded: The JVM ended during the call, or the timeout expired. The next call
+                starts a new JVM.
         """
         words = [word.encode() for word in (program, *arguments)]
         request = struct.pack(">i", len(words))
@@ -74,7 +75,7 @@ class Resident:
                 self._end(self._process)
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """The JVM, started if it does not run."""
+        """Return the JVM; start it if it is not running."""
         process = self._process
         if process is not None and self._owner == os.getpid():
             if process.poll() is None:
@@ -86,7 +87,7 @@ class Resident:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C on a test run ends it by the end of its input
+            start_new_session=True,  # Ctrl-C does not reach it; the end of its input ends it
         )
         atexit.register(self._end, process)
         return process
@@ -107,7 +108,7 @@ class Resident:
         return bytes(found)
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill the JVM: between two calls it has nothing to finish."""
+        """Kill the JVM, which has nothing to finish between calls."""
         if self._owner != os.getpid():
             return
         atexit.unregister(self._end)

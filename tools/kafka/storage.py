@@ -1,7 +1,7 @@
-"""Formats the KRaft storage of new nodes, with Kafka's own tool or from a copy of what that wrote.
+"""Formats the KRaft storage of new nodes, with Kafka's own tool or from a copy of its output.
 
-The tool takes a JVM for each node: half of the time until a small cluster answers. What it writes
-depends on the release and few settings; the ids are in one file.
+The tool starts a JVM for each node, which takes half of the time until a small cluster responds.
+Its output depends on the release and a few settings; one file contains the ids.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tools.kafka.process import Child
 from tools.kafka.releases import Release
 
 _TIMEOUT = 120.0  # seconds
-_LAYOUT = "1"  # change it with what a copy consists of
+_LAYOUT = "1"  # change it whenever the content of a copy changes
 _NEEDS_TOOL = ("process.", "controller.", "metadata.", "unstable.", "inter.broker.", "log.dir")
 
 
@@ -37,10 +37,10 @@ def format_nodes(
         release: The Kafka release.
         nodes: The nodes; their server.properties must already exist.
         settings: Broker settings that differ from the harness's.
-        arguments: More arguments of the tool, such as SCRAM users.
+        arguments: Further arguments of the tool, such as SCRAM users.
 
     Raises:
-        BrokerFailed: The tool fails; the message has its output.
+        BrokerFailed: The tool fails; the message contains its output.
     """
     cluster_id = _random_id()
     plain = not arguments and not any(name.startswith(_NEEDS_TOOL) for name in settings)
@@ -60,7 +60,7 @@ def format_nodes(
 def _run_tool(
     release: Release, nodes: Sequence[Node], cluster_id: str, arguments: Sequence[str]
 ) -> None:
-    """Format every node, all at once."""
+    """Format all nodes at the same time."""
     options = [*jvm.options(release.version), "-Xmx128m"]
     class_path = jars.class_path(release.version)
     tool = ["kafka.tools.StorageTool", "format", "-t", cluster_id, *arguments]
@@ -75,7 +75,7 @@ def _run_tool(
 
 
 def _kept(release: Release) -> Path:
-    """Where the copy of a release's formatted storage is."""
+    """The path of the copy of a release's formatted storage."""
     named = f"{_LAYOUT} {jars.class_path(release.version)}"
     digest = hashlib.sha256(named.encode()).hexdigest()[:10]
     return jars.cache_dir() / "formatted" / f"{release.version}-{digest}"
@@ -89,7 +89,7 @@ def _keep(node: Node, kept: Path) -> None:
 
 
 def _copy(kept: Path, node: Node, cluster_id: str) -> None:
-    """Copy the storage, with the ids of this node."""
+    """Copy the storage, and write the ids of this node into it."""
     data = node.folder / "data"
     shutil.copytree(kept, data)
     path = data / "meta.properties"

@@ -1,4 +1,4 @@
-"""Writes the pictures, or with `--check` compares them with what is there."""
+"""Writes the pictures; with `--check`, compares them with the existing files."""
 
 from __future__ import annotations
 

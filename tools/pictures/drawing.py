@@ -1,4 +1,4 @@
-"""What both pictures share: the frame, the colors, and text."""
+"""The frame, the colors and the text that both pictures share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") 
 
 
 def picture(width: int, height: int, title: str, parts: Iterable[str]) -> str:
-    """Return the file: its parts on a transparent ground, with a title for screen readers."""
+    """Return the SVG: the parts on a transparent background, with a title for screen readers."""
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" role="img">'

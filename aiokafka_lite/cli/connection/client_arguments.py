@@ -63,7 +63,7 @@ _KERBEROS: Final = {
     "sasl.kerberos.keytab": "sasl_kerberos_keytab",
     "sasl.kerberos.principal": "sasl_kerberos_principal",
 }
-"""What librdkafka and the clients themselves have in place of a JAAS line."""
+"""The options that replace a JAAS line in librdkafka and in the clients themselves."""
 _OWN: Final = {
     *_KERBEROS,
     *_LIBRDKAFKA_TLS,

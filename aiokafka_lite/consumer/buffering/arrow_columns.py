@@ -41,13 +41,13 @@ SCHEMA: Final = pa.schema(
         pa.field("headers", _HEADERS),
     ]
 )
-"""The schema of all batches. Timestamps are null in message format 0, headers if there are none."""
+"""The schema of all batches. Timestamps are null in message format 0; absent headers are null."""
 
 
 def take_arrow(
     take: Callable[[int], ColumnBatch | None], give_back: Callable[[ColumnBatch], None]
 ) -> Callable[[int], ArrowBatch | None]:
-    """Return a function that returns the batches of another one as Arrow.
+    """Return a function that converts the batches of another function to Arrow.
 
     Args:
         take: Returns the next columns of at most that many records.
@@ -76,7 +76,7 @@ def take_arrow(
 
 
 def to_arrow(columns: Columns) -> pa.RecordBatch:
-    """Return columns as a record batch with the schema `SCHEMA`, which refers to their memory."""
+    """Return a record batch with the schema `SCHEMA` that refers to the memory of the columns."""
     count = columns.count
     data = pa.py_buffer(columns.data)
     keys = byte_views(columns.data, columns.key_starts, columns.key_lengths)
@@ -96,7 +96,7 @@ def to_arrow(columns: Columns) -> pa.RecordBatch:
 
 
 def _headers(columns: Columns) -> pa.Array:
-    """Return the headers, copied; the others stay where they are."""
+    """Return a copy of the headers; the other columns are not copied."""
     count = columns.count
     if columns.header_counts == bytes(len(columns.header_counts)):
         return pa.nulls(count, _HEADERS)

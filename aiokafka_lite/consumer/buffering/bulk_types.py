@@ -121,7 +121,7 @@ class ColumnBatch(_Taken):
 class ArrowBatch(_Taken):
     """Consecutive records of one partition as an Arrow record batch.
 
-    Libraries that import Arrow data (`__arrow_c_array__`) accept it as it is.
+    Libraries that import Arrow data (`__arrow_c_array__`) accept it directly.
 
     Attributes:
         record_batch: A `pyarrow.RecordBatch` with the columns `offset` (int64), `timestamp`

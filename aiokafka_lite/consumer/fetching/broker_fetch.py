@@ -125,7 +125,7 @@ class BrokerFetch:
         self._last_bytes = 0  # of the last response
         self._applying = False  # True while a response is applied and waiting reads take from it
         self._closed = False
-        self._queued = False  # True while a send of the task waits for an iteration of the loop
+        self._queued = False  # True while the task's next send is scheduled for a later iteration
         self._changed = asyncio.Event()
         self._task = fetcher.tasks.spawn(self._run(), f"fetch from broker {node}")
 
@@ -227,8 +227,8 @@ class BrokerFetch:
         """Wait until a connection is made, a pause is over, or `wake` is called.
 
         Args:
-            now: A loop time before `_maybe_send` refused. With a later one, a pause that ended in
-                between would be waited for without a timer, possibly for ever.
+            now: The loop time before `_maybe_send` refused. With a later time, a pause that ended
+                in between would have no timer, and the wait might never end.
         """
         self._changed.clear()
         until: float | None = None
@@ -345,8 +345,10 @@ class BrokerFetch:
         return awaited, min(max_bytes, self._options.max_partition_fetch_bytes)
 
     def _on_answer(self, response: FetchResponse | UnreadFetch) -> None:
-        """Process a response in the loop iteration that received it, or in a burst later: until
-        then it counts as in flight. Never raises."""
+        """Process a response now or, in a burst, in a later iteration of the event loop.
+
+        Until then, it counts as in flight. Never raises.
+        """
         self._fetcher.budget.run(partial(self._apply, response))
 
     def _apply(self, response: FetchResponse | UnreadFetch) -> None:
@@ -384,7 +386,8 @@ class BrokerFetch:
             self._continue()
 
     def _on_unreadable(self, error: Exception) -> None:
-        """A response cannot be decoded: close the connection, as it does itself outside a burst."""
+        """Close the connection after an undecodable response, as the connection does by itself
+        outside a burst."""
         connection = self._connection
         text = f"{connection}: the response to Fetch cannot be read: {error}"
         if connection is not None:

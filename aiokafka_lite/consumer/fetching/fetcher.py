@@ -62,7 +62,7 @@ ENDS_KNOWN_FOR: Final = 30.0
 partition gets a response every `fetch_max_wait_ms`; Kafka's metrics window is as long."""
 
 PLACED_AT_ONCE: Final = 256
-"""Partitions placed in one iteration of the event loop; about 2 ms."""
+"""Number of partitions placed in one iteration of the event loop, which takes about 2 ms."""
 
 LEAVE_WITHIN: Final = 0.5
 """Maximum seconds to end a fetch session: this only saves the broker some memory."""
@@ -120,11 +120,11 @@ class Fetcher:
         )
         self._brokers: dict[int, BrokerFetch] = {}
         self._followed = EMPTY
-        """The metadata by which all partitions are placed, but the unsettled ones and `_due`."""
-        self._due: dict[PartitionState, None] = {}  # to be placed anew
-        self._scheduled = False  # True while a callback will place more of them
+        """The metadata that partitions follow, except the unsettled ones and those in `_due`."""
+        self._due: dict[PartitionState, None] = {}  # to be placed again
+        self._scheduled = False  # True while a callback is scheduled that places more of them
         self._pauses_end = 0.0  # loop time, of the pause begun last
-        self._paused: dict[float, list[PartitionState]] = {}  # by the end of their pause
+        self._paused: dict[float, list[PartitionState]] = {}  # keyed by the end of the pause
         self._closed = False
 
     @property
@@ -247,7 +247,7 @@ class Fetcher:
         changed = {
             state: None
             for state in self.positions.unsettled
-            # The lease of a follower ends at the first metadata after it.
+            # A follower's lease ends with the first metadata after its expiry.
             if state.source.node == NOWHERE
             or state.source.replica != state.source.node
             or now >= state.source.replica_until
@@ -424,16 +424,18 @@ class Fetcher:
         paused.append(state)
 
     def _end_pauses(self, until: float) -> None:
-        """End pauses when the timer fires, not by the clock: a coarse clock may still be behind,
-        and the partitions would not be checked again."""
+        """End the pauses whose timer fired, without comparing times.
+
+        A coarse clock may still be behind, and the partitions would not be checked again.
+        """
         for state in self._paused.pop(until):
-            if state.source.retry_at == until:  # otherwise it moved, or is paused again
+            if state.source.retry_at == until:  # otherwise it has moved, or is paused again
                 state.source.retry_at = 0.0
                 self.update(state)
 
 
 def _differing(reported: Mapping[int, Partition], known: Mapping[int, Partition]) -> Iterable[int]:
-    """Return the partitions of a topic that are not the same objects in two snapshots."""
-    if list(reported) == list(known):  # then without a step of Python for each partition
+    """Return the partitions of a topic that are different objects in two snapshots."""
+    if list(reported) == list(known):  # compare in C, without a Python loop
         return compress(reported, map(is_not, reported.values(), known.values()))
     return [each for each in reported.keys() | known if reported.get(each) is not known.get(each)]

@@ -1,8 +1,8 @@
-"""One fetch in flight, whose response is processed in the loop iteration that receives it.
+"""A fetch in flight, whose response is processed in the loop iteration that receives it.
 
-A future would need another iteration, and a task to await it: for single records that is a large
-part of the time from the socket to the application. Only in a burst of responses (`LoopBudget`),
-the later ones are decoded and processed in a later iteration.
+A future would need another iteration, and a task to await it. For single records, that is a large
+part of the time from the socket to the application. Only in a burst of responses (`LoopBudget`) are
+the later ones decoded and processed in a later iteration.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class UnreadFetch(NamedTuple):
     """A response that is not decoded yet.
 
     Attributes:
-        frame: The bytes after the size.
+        frame: The bytes of the response after its size field.
         version: The version of the request.
     """
 
@@ -36,8 +36,8 @@ class FetchFlight(RequestInPieces):
         request: The fetch request.
         on_answer: Called with the response. It must not raise.
         on_failure: Called if no response will arrive, possibly before the request was sent.
-        is_busy: True if `on_answer` will process a response in a later iteration of the event loop:
-            then it gets an undecoded one.
+        is_busy: Returns True if `on_answer` will process a response in a later iteration of the
+            event loop: then `on_answer` gets an undecoded one.
     """
 
     name: ClassVar[str] = FetchRequest.name

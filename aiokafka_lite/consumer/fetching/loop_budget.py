@@ -2,8 +2,8 @@
 
 When the leaders of many partitions move, or when a consumer of many brokers starts, hundreds of
 responses arrive in one iteration of the event loop. Processed at once, they would block every other
-task of the application. So each iteration processes them for `BUDGET` seconds, and the others wait
-for the next ones in the order of their arrival: for everything else, they arrive later.
+task of the application. So each iteration processes responses for `BUDGET` seconds, and leaves the
+rest to the following ones, in the order of arrival. To the rest of the client, they arrive later.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from time import perf_counter
 from typing import Final
 
 BUDGET: Final = 0.003
-"""Seconds of one iteration, exceeded by the last work that began in it."""
+"""Seconds of work in one iteration. The last item that begins in it may exceed them."""
 
 
 class LoopBudget:
-    """The time that one consumer's bursts may take in an iteration of the event loop.
+    """Limits the time that one consumer's bursts take in an iteration of the event loop.
 
     Args:
         loop: The event loop.
@@ -40,8 +40,9 @@ class LoopBudget:
         return bool(self._waiting) or self._spent >= BUDGET
 
     def run(self, work: Callable[[], None]) -> None:
-        """Run `work` now if this iteration has time left and nothing waits, otherwise in a later
-        iteration, after everything that waits already.
+        """Run `work` now, or in a later iteration if time has run out or other work waits.
+
+        Work runs in the order of the calls.
 
         Args:
             work: Must not raise.

@@ -100,7 +100,7 @@ class Assignment:
             self._resolver.announce()
 
     def extend(self, partitions: Iterable[TopicPartition]) -> None:
-        """Add partitions before `active`; those that are assigned stay as they are."""
+        """Add partitions before `active` is set; assigned partitions keep their state."""
         self._positions.extend(partitions)
 
     def withhold(self, partitions: Collection[TopicPartition]) -> None:

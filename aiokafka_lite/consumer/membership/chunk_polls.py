@@ -1,8 +1,8 @@
 """Counts records that are taken from a decoded chunk as polls.
 
-A read that is served from a decoded chunk makes no call, because that would double its cost. It
-still counts as a poll, even if the application takes minutes per record: a timer checks whether
-records were taken.
+A read from a decoded chunk does not call the membership, because a call would double the cost of
+the read. It still counts as a poll, even if the application takes minutes per record: a timer
+checks whether records were taken.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from aiokafka_lite.consumer.partitions.delivery import Delivery
 
 LOOKS = 8
-"""Number of checks per max.poll.interval whether records were taken from a chunk."""
+"""Number of checks per max.poll.interval for records taken from a chunk."""
 
 
 class ChunkPolls:
@@ -41,7 +41,7 @@ class ChunkPolls:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to check."""
+        """Start the checks."""
         chunk = self._delivery.current
         taken = (id(chunk), chunk.index)
         if taken != self._taken:
@@ -51,6 +51,6 @@ class ChunkPolls:
         self._timer = self._loop.call_later(self._interval, self.start)
 
     def stop(self) -> None:
-        """End the checks. Idempotent."""
+        """Stop the checks. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()

@@ -8,11 +8,11 @@ Non-obvious:
 
 - A listener's exception is logged and the rebalance continues, as in aiokafka: raising it from a
   read (as Java does from poll) would surprise the reader and change nothing.
-- `unsubscribe` is synchronous: the partitions are removed when it returns. Their offsets to commit
-  and the listener to call are kept as `Parting` until the membership's own Revoke.
+- `unsubscribe` is synchronous: the partitions are removed when it returns. A `Parting` keeps the
+  offsets to commit and the listener to call until the membership revokes the partitions.
 - A fatal error is raised once, by `start` or by a read, which makes the membership try again: the
   cause may have been fixed meanwhile. Only a fenced member stays fenced.
-- A read that is served from a decoded chunk does not call this class: see `ChunkPolls`.
+- A read from a decoded chunk does not call this class: see `ChunkPolls`.
 - Tasks refer to this object, not to the public class. If the application's listener refers to the
   consumer, that reference cycle keeps a dropped consumer alive.
 """
@@ -321,7 +321,7 @@ class ConsumerGroup:
             self.driver.poll(self._waiting)
 
     def _heartbeat(self) -> None:
-        self.driver.rejoin("start() waits for partitions")  # a heartbeat, nothing more
+        self.driver.rejoin("start() waits for partitions")  # only sends a heartbeat
 
     async def committed(
         self, partitions: Collection[TopicPartition]

@@ -14,21 +14,21 @@ from aiokafka_lite.errors import ConsumerStoppedError, KafkaTimeoutError
 from aiokafka_lite.group.membership import MembershipOptions
 
 EMPTY_FOR = 6.0
-"""Seconds that `start` waits for the first partition if rebalances are not eager: the other members
-learn which partitions to give up within a heartbeat interval (5 seconds by default in KIP-848)."""
+"""Seconds that `start` waits for the first partition if rebalances are not eager. The other members
+learn which partitions to revoke within a heartbeat interval (5 seconds by default in KIP-848)."""
 
 
 class FirstAssignment:
-    """The first assignment of the current subscription, and the wait for it.
+    """Waits for the first assignment of the current subscription.
 
     Args:
-        cluster: Knows whether the coordinator was found.
+        cluster: The cluster, which caches the group's coordinator.
         options: The membership's options.
         subscription: The application's subscription.
         assignment: The consumer's assignment.
         gradual: True if rebalances are not eager, so that the first assignment may be empty.
         raise_failure: Raises the membership's failure, if any.
-        heartbeat: Asks the coordinator for news; None if it sends them on its own.
+        heartbeat: Sends a heartbeat to ask for an assignment; None with the classic protocol.
         loop: The event loop of the consumer.
     """
 
@@ -57,24 +57,24 @@ class FirstAssignment:
         self._ended = False
 
     def on_assigned(self, made: bool) -> None:
-        """The membership has an assignment.
+        """Record that the membership has an assignment.
 
         Args:
-            made: False if the application has unsubscribed meanwhile.
+            made: False if the application unsubscribed meanwhile.
         """
         self._made = made
         self._changed.set()
 
     def on_unsubscribed(self) -> None:
-        """The subscription has ended."""
+        """Record that the subscription has ended."""
         self.on_assigned(False)
 
     def on_failed(self) -> None:
-        """The membership has failed."""
+        """Record that the membership has failed."""
         self._changed.set()
 
     def end(self) -> None:
-        """The consumer is closed: let a wait raise."""
+        """Close: a pending wait raises."""
         self._ended = True
         self._changed.set()
 
@@ -103,11 +103,11 @@ class FirstAssignment:
             await self._wait_for_some()
 
     async def _wait_for_some(self) -> None:
-        """Wait for the first partitions, for a limited time: there may be none to assign.
+        """Wait a limited time for the first partitions: there may be none to assign.
 
-        If rebalances are not eager, a new member has no partitions until the others have given some
-        up. And the broker that assigns (KIP-848) answers at once, even if it does not know a topic
-        yet or has not resolved a pattern.
+        If rebalances are not eager, a new member has no partitions until other members have revoked
+        some. With KIP-848, the broker responds at once, even if it does not know a topic yet or has
+        not resolved a pattern.
         """
         until, pause = self._loop.time() + EMPTY_FOR, 0.1
         while not self._assignment.partitions and self._subscription.shared:

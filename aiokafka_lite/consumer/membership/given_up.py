@@ -1,4 +1,4 @@
-"""Refuses offsets of partitions that a rebalance took away since they were read."""
+"""Rejects commits of partitions that a rebalance revoked after they were read."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ def check_given_up(
 ) -> None:
     """Reject offsets of partitions that were revoked and assigned again since the last read.
 
-    With the current metadata the coordinator would accept them, although another member may have
-    read further meanwhile. In Java a rebalance happens only within a poll, so none can complete
-    between a read and its commit.
+    With the current group metadata, the coordinator would accept them, although another member may
+    have read further meanwhile. In Java, a rebalance happens only within a poll, so none can
+    complete between a read and its commit.
 
-    A read by any task ends this: its call does not know which read the offsets of a later commit
-    came from. Java's client accepts them then, too. They cannot be compared with what was delivered
-    since: a listener may commit partitions that came back before they are read, and an application
-    may commit an offset of its choice. Offsets in a transaction carry the lease of their read
-    instead.
+    The next read by any task ends this check, because a later commit does not show which read its
+    offsets came from. Java's client accepts them then, too. Comparing them with the records
+    delivered since would not help: a listener may commit partitions that were assigned again before
+    they are read, and an application may commit any offset. Offsets in a transaction carry the
+    lease of their read instead.
 
     Args:
-        partitions: Those whose offsets are to be committed.
-        given_up: Those revoked since the last read.
+        partitions: The partitions whose offsets are to be committed.
+        given_up: The partitions revoked since the last read.
         group_id: The group.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Chooses the rebalance protocol of a consumer's group, and makes its membership."""
+"""Chooses the rebalance protocol of a consumer's group, and makes the membership."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class GroupProtocol(NamedTuple):
 
     Attributes:
         membership: The state machine.
-        assignors: Those that the member offers; empty if the broker assigns.
+        assignors: The assignors that the member offers; empty if the broker assigns.
         gradual: True if rebalances are not eager, so that a new member may get partitions late.
     """
 
@@ -36,7 +36,7 @@ class GroupProtocol(NamedTuple):
         Args:
             options: The consumer's options of its group.
             member: The membership's options.
-            cluster: Its metadata is passed to assignors.
+            cluster: The cluster whose metadata is passed to assignors.
 
         Raises:
             TypeError, KafkaConfigurationError: The strategy is invalid, or its assignors cannot be

@@ -1,4 +1,4 @@
-"""The remainder of a subscription between `unsubscribe` and the revocation of its partitions."""
+"""State of a subscription between `unsubscribe` and the revocation of its partitions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 @dataclass(slots=True)
 class Parting:
-    """The remainder of a subscription after `unsubscribe`.
+    """What is left of a subscription after `unsubscribe`.
 
     Attributes:
-        offsets: The application's positions.
-        done: The processed part of these, to commit before the partitions are revoked.
+        offsets: The application's positions at `unsubscribe`.
+        done: The positions of processed records, to commit before the partitions are revoked.
         listener: The listener to call.
         notified: True once the call of the listener has begun.
         lease: Valid while the listener runs, which may still commit.

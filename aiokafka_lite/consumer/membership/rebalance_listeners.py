@@ -24,8 +24,10 @@ class Work(Protocol):
     """Processing of records in steps that a rebalance must not interrupt."""
 
     async def before_going(self, partitions: set[TopicPartition]) -> None:
-        """Return when no step involves these partitions any more, or when that would take too long.
-        They are about to be revoked: withheld, but still assigned."""
+        """Wait until no step involves these partitions any more, or until that takes too long.
+
+        They are about to be revoked: withheld, but still assigned.
+        """
 
 
 class ListenerCalls:

@@ -20,7 +20,7 @@ from aiokafka_lite.errors import IllegalStateError, KafkaConfigurationError
 from aiokafka_lite.structs import TopicPartition
 
 PART: Final = 128
-"""Partitions that `Subscription.first_partitions` yields at once."""
+"""Number of partitions that `Subscription.first_partitions` yields at once."""
 
 
 class SubscriptionPattern(NamedTuple):
@@ -73,9 +73,9 @@ class Subscription:
         self.listener: ConsumerRebalanceListener | None = None
         self._presence = Presence()
         self._seen: dict[str, Topic] = {}
-        """The subscribed topics as of the last `on_metadata`; empty if any was uncertain."""
-        self._returned = 0  # partitions of these
-        self._changes = 0  # calls that changed the subscription
+        """The subscribed topics at the last `on_metadata`; empty if any of them was uncertain."""
+        self._returned = 0  # number of partitions of `_seen`
+        self._changes = 0  # number of calls that changed the subscription
 
     @property
     def manual(self) -> bool:
@@ -198,8 +198,9 @@ class Subscription:
     def on_metadata(
         self, metadata: Metadata, assigned: Collection[TopicPartition] = (), now: float = 0.0
     ) -> list[TopicPartition] | None:
-        """Return the partitions to read now, or None if they stay: if they do not follow the
-        metadata, or if no subscribed topic changed.
+        """Return the partitions to read now, or None if they do not change.
+
+        They do not if they are independent of the metadata, or if no subscribed topic changed.
 
         Partitions that are temporarily missing from the metadata, or not authorized, are kept (see
         `missing_partitions`).
@@ -241,10 +242,10 @@ class Subscription:
         )
 
     def first_partitions(self, metadata: Metadata) -> Iterator[list[TopicPartition]]:
-        """Yield the partitions to read first, in order and in parts, so that the caller can yield
-        to the event loop between them. Ends early if the subscription is changed meanwhile.
+        """Yield the partitions to read first, in order and in parts.
 
-        `on_metadata` then finds them unchanged, or returns all partitions.
+        The caller can yield to the event loop between the parts. Ends early if the subscription
+        changes meanwhile. `on_metadata` then finds the partitions unchanged, or returns all.
         """
         if not self.automatic:
             return
@@ -268,7 +269,7 @@ class Subscription:
             self._seen, self._returned = seen, returned
 
     def _is_unchanged(self, metadata: Metadata, assigned: Collection[TopicPartition]) -> bool:
-        """True if the assigned partitions are those of the topics, which are as last seen."""
+        """True if the topics are as last seen and the assigned partitions are all of theirs."""
         if (
             len(assigned) != self._returned
             or not self.topics
@@ -281,7 +282,7 @@ class Subscription:
 
 
 def _is_same(topic: Topic | None, seen: Topic) -> bool:
-    """True if a topic has the id and the partitions as seen; its leaders may have changed."""
+    """True if a topic has the same id and partitions as when last seen; leaders may differ."""
     return topic is seen or (
         topic is not None
         and topic.error is None

@@ -140,7 +140,7 @@ class Validation:
     # --- what invalidates a position
 
     def on_metadata(self, states: Iterable[PartitionState]) -> None:
-        """These partitions have followed newer metadata."""
+        """Validate the positions of partitions that have followed newer metadata, if necessary."""
         for state in [state for state in states if state.unvalidated]:
             self.consider(state)
 

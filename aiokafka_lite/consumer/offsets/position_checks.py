@@ -1,8 +1,8 @@
-"""Checks positions after new metadata, a part of them in each iteration of the event loop.
+"""Checks positions after new metadata, divided among iterations of the event loop.
 
-A new leader may have another log, so the positions of its partitions are validated; and a position
-that is being looked up may need another lookup. A full refresh is also the occasion to check all
-partitions again: of 100,000, that takes about 10 ms at once.
+A new leader may have another log, so the positions of its partitions are validated. A position that
+is being looked up may need another lookup. After a full refresh, all partitions are checked again:
+for 100,000 partitions, that would take about 10 ms in one iteration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from aiokafka_lite.consumer.offsets.position_resolver import PositionResolver
 from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 
 CHECKED_AT_ONCE: Final = 5000
-"""Partitions checked in one iteration of the event loop; less than 1 ms."""
+"""Number of partitions checked in one iteration of the event loop, in less than 1 ms."""
 
 
 class PositionChecks:
@@ -40,11 +40,11 @@ class PositionChecks:
         self._validation = validation
         self._resolver = resolver
         self._loop = loop
-        self._rest: list[PartitionState] = []  # to be checked; they may be lost by now
+        self._rest: list[PartitionState] = []  # to be checked; some may be revoked by now
         self._scheduled = False
 
     def check_all(self) -> None:
-        """Check all partitions, the first ones now and the others in later iterations."""
+        """Check all partitions: the first ones now, the others in later iterations."""
         self._rest = list(self._positions)
         if not self._scheduled:
             self._check_more()

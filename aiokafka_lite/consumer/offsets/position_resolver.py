@@ -9,10 +9,11 @@ Non-obvious:
 
 - There is one request per leader. A partition without a leader waits alone and delays no other;
   the partitions of an unknown topic wait for it together.
-- A position that arrives for a partition that was sought meanwhile is dropped (its generation).
+- A position is dropped if the application called `seek` for its partition meanwhile, which changes
+  the partition's fetch generation.
 - A lookup that waits for the group coordinator delays no other.
-- Lookups are retried for as long as a broker is away. The first failure is logged, then a count
-  once a minute; one line is about all partitions of a lookup.
+- Lookups are retried for as long as a broker is unavailable. The first failure is logged, then a
+  count once a minute, in one line for all partitions of a lookup.
 
 Source: ListOffsetsRequest.json v0-v11, KIP-79 (search by time), KIP-207, KIP-320.
 """
@@ -72,7 +73,7 @@ _BY_TIME_FROM: Final = 1
 _ISOLATION_FROM: Final = 2
 _TIMEOUT_FROM: Final = 10
 LOOKED_UP_AT_ONCE: Final = 1000
-"""Partitions whose lookups are collected in one iteration of the event loop."""
+"""Maximum number of partitions whose lookups are collected without yielding to the event loop."""
 
 _CONSUMER: Final = -1
 _NONE: Final = -1
@@ -159,7 +160,7 @@ async def list_offsets(
         known, unknown = await _by_leader(cluster, partitions)
         search_from = _BY_TIME_FROM if search else 0
         for group in known:
-            if cluster.metadata.leader(*group[0]) is not None:  # otherwise nothing is sent yet
+            if cluster.metadata.leader(*group[0]) is not None:  # otherwise no request is sent yet
                 await asyncio.sleep(pace.next_delay(loop.time()))
             asking = _ask(cluster, group, pending, deadline, isolation, settle, search_from, turn)
             asks[asyncio.ensure_future(asking)] = group
@@ -185,8 +186,10 @@ async def list_offsets(
 async def _by_leader(
     cluster: Cluster, partitions: Collection[TopicPartition]
 ) -> tuple[list[list[TopicPartition]], dict[str, list[TopicPartition]]]:
-    """Group partitions by leader, those without a leader one by one; and those of unknown topics by
-    topic. Yields to the event loop if there are many."""
+    """Group partitions by leader, and those of unknown topics by topic.
+
+    A partition without a leader is a group of its own. Yields to the event loop if there are many.
+    """
     metadata = cluster.metadata
     slices = Slices()
     led: dict[int, list[TopicPartition]] = {}
@@ -235,11 +238,12 @@ async def _ask(
     oldest: int,
     turn: asyncio.Lock,
 ) -> None:
-    """Request offsets from the leader of the first partition of a group until that one is settled.
+    """Request offsets from the leader of a group's first partition until that partition is settled.
+
     Each request includes the other pending partitions of the group.
 
     Args:
-        turn: Held while a response is applied, in slices: one response at a time.
+        turn: Held while a response is applied in slices, so that responses take turns.
     """
     first = next(iter(group))
     results: list[tuple[TopicPartition, Found | KafkaError]] = []
@@ -281,9 +285,9 @@ async def _ask(
                     results.append((tp, Found(_NONE, _NONE)))
                 elif tp == first:
                     for known in results:
-                        settle(*known)  # now, because the next attempt may take long
+                        settle(*known)  # now, because the next attempt may take a long time
                     raise error if error.invalid_metadata else _RetryLookup(str(error)) from error
-        # If the response lacks the first one; retrying at once could loop forever.
+        # The response lacks the first partition; retrying at once could loop forever.
         missing = KafkaProtocolError(f"The leader of {_named(first)} returned no offset for it")
         results.append((first, missing))
 
@@ -341,8 +345,11 @@ _Wanted: TypeAlias = tuple[PartitionState, int]
 
 
 class _Lookups:
-    """Positions to look up together: those of the group, and those by policy, apart if a policy
-    requires a search by time."""
+    """Positions to look up together.
+
+    Positions at committed offsets are one group. Those by reset policy are another; a policy that
+    requires a search by time has its own.
+    """
 
     def __init__(self) -> None:
         self.resuming: list[_Wanted] = []
@@ -384,8 +391,9 @@ class PositionResolver:
         self._failures = RepeatedKinds()  # for the log
         self._asked: set[_Wanted] = set()
         self._woken = False
-        self._collecting = False  # True while `_look_up_many` runs: only once, or it would be split
-        self._again = False  # True if positions were missed meanwhile
+        # True while `_look_up_many` runs: a second run would split a broker's lookups.
+        self._collecting = False
+        self._again = False  # True if `wake` was called meanwhile
         self._moved = asyncio.Event()  # set when positions were found, cleared by each wait
 
     def close(self) -> None:
@@ -460,8 +468,9 @@ class PositionResolver:
         self._moved.set()
 
     async def wait(self, states: Collection[PartitionState], deadline: float) -> None:
-        """Wait until each of these has had a position or an error, or was no longer assigned; or
-        until this is closed.
+        """Wait until each partition has had a position or an error, or was unassigned.
+
+        Also returns when the resolver is closed.
 
         Raises:
             KafkaTimeoutError: The deadline (loop time) passed first.
@@ -475,7 +484,7 @@ class PositionResolver:
                         self._moved.clear()
                         await self._moved.wait()
                         continue
-                    rest.pop()  # each is checked until it is settled, however many others settle
+                    rest.pop()  # check each until it is settled, not all after each change
                     if slices.over():
                         await slices.pause()
         except TimeoutError:
@@ -553,7 +562,7 @@ class PositionResolver:
                     late[tp] = found
                 return
             asked = state, generation = by_tp.pop(tp)
-            self._asked.discard(asked)  # one by one: of 100,000 at once, it takes 40 ms
+            self._asked.discard(asked)  # one by one: for 100,000 at once, it takes 40 ms
             if self._positions.awaits_answer(state, generation):
                 self._on_found(state, found)
 
@@ -588,7 +597,7 @@ class PositionResolver:
         self.wake()  # look up those that timed out again
 
     def _log_late(self, late: Mapping[TopicPartition, KafkaTimeoutError]) -> None:
-        """Log a lookup that timed out for some partitions; names the first of them."""
+        """Log a lookup that timed out for some partitions; the line names the first of them."""
         if not late:
             return
         times = self._failures.on_event("no offset", time.monotonic())

@@ -355,7 +355,7 @@ class Positions:
         self._states: dict[TopicPartition, PartitionState] = {}
         self._by_topic: dict[str, dict[int, PartitionState]] = {}
         self.unsettled: dict[PartitionState, None] = {}
-        """The partitions to place at any metadata, even if it reports nothing new of them: those
+        """The partitions to place with any metadata, even if it does not change them: those
         fetched from no broker or from a follower, and those with an uncertain topic id."""
 
     def __iter__(self) -> Iterator[PartitionState]:

@@ -2,7 +2,7 @@
 
 A consumer given exactly one of these classes runs the native assignor, which uses data that this
 form cannot carry: racks, static members, owned partitions and generations. The class methods are
-for subclasses and direct callers, so what they use is imported when they are called.
+for subclasses and direct callers, so they import what they use when they are called.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class ClassicMember:
         self._shares: Mapping[str, bytes] = {}  # to send with SyncGroup
 
         self._failure: KafkaError | None = None  # to return as a `Fail`
-        self._reported = False  # a `Fail` without the end of the membership, since `retry`
+        self._reported = False  # since `retry`: returned a `Fail` that keeps the membership
         self._rejections = 0  # failed authentications since the last answered heartbeat
 
         self._prepared = False  # the revocations before the join are done

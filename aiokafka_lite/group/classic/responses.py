@@ -6,8 +6,8 @@ Error                  JoinGroup, SyncGroup      Heartbeat                 Offse
 MEMBER_ID_REQUIRED     join with the id          -                         -
 UNKNOWN_MEMBER_ID      lost, join without id     lost, join without id     lost, join without id
 ILLEGAL_GENERATION     lost, join with the id    lost, join with the id    lost, join with the id
-REBALANCE_IN_PROGRESS  join again                rejoin; the session goes  rejoin
-                                                 on
+REBALANCE_IN_PROGRESS  join again                rejoin; the session      rejoin
+                                                 continues
 FENCED_INSTANCE_ID     fenced                    fenced                    fenced
 COORDINATOR_NOT_AVA.., find it, join again       find it, beat again       find it
 NOT_COORDINATOR
@@ -18,9 +18,9 @@ anything else          failed                    beat again                -
 
 "Lost" applies to the generation in the request; a response to a past generation is ignored. A
 rejoin waits for a growing pause, except the first one after a loss or a rebalance. A lost
-connection counts as a retriable error, and the coordinator is looked up; likewise after a failed
-authentication. A member with an assignment reports the latter and keeps its place, because the
-coordinator keeps it, too, until the session times out.
+connection counts as a retriable error, and the coordinator is looked up again; likewise after a
+failed authentication. A member with an assignment reports a failed authentication and keeps its
+place, because the coordinator keeps the member, too, until the session times out.
 
 Source: AbstractCoordinator and ConsumerCoordinator of Kafka's Java client, 4.x.
 """

@@ -61,7 +61,7 @@ def reaction(error: KafkaError, *, answered: bool, joining: bool) -> Reaction:
         joining: True if the heartbeat was a join: rejoining cannot help against unknown ids then.
     """
     if not answered and isinstance(error, AuthenticationFailedError) and not joining:
-        # Java gives up. The coordinator keeps the member until its session times out.
+        # Java gives up, but the coordinator keeps the member until its session times out.
         return Reaction.REPORT
     if not answered:
         return Reaction.LOST if error.retriable else Reaction.FATAL

@@ -45,9 +45,9 @@ class Proxy:
     """A proxy between the client and the brokers. It resolves their names.
 
     Attributes:
-        scheme: "socks5", "http" or "https"; with "https" the way to the proxy is encrypted, too.
-        username, password: None without credentials.
-        ssl_context: For "https"; None: one that trusts the system's authorities.
+        scheme: "socks5", "http" or "https"; with "https", the connection to the proxy is encrypted.
+        username, password: The credentials, or None.
+        ssl_context: For "https"; None for one that trusts the system's authorities.
     """
 
     scheme: str
@@ -82,8 +82,8 @@ def parse_proxy(url: object, ssl_context: object = None) -> Proxy:
 
     Raises:
         TypeError: The URL is not a str, or the context not an SSLContext.
-        KafkaConfigurationError: The URL is not valid, and its text is not shown, because it may
-            hold a password; or the proxy does not use the context.
+        KafkaConfigurationError: The URL is not valid (the message does not show it, because it may
+            contain a password), or the proxy does not use the context.
     """
     if not isinstance(url, str):
         raise TypeError(f"`proxy_url` should be a str, not {type(url).__name__}")

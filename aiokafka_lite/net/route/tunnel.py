@@ -50,7 +50,7 @@ async def open_encrypted_tunnel(
 ) -> asyncio.Transport:
     """Likewise over TLS; return the transport that carries the broker's bytes.
 
-    The proxy's certificate must be trusted by its context, or by the system's authorities.
+    The proxy's context, or else the system's authorities, must trust its certificate.
 
     Raises, Cancellation: As in `open_tunnel`; the socket belongs to the transport.
     """

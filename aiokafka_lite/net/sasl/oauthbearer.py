@@ -56,7 +56,8 @@ class OAuthBearer:
         try:
             refusal = yield message
             if refusal:
-                # A broker that rejects first says why; its error follows this empty response.
+                # A broker that rejects the token first sends the reason. Its error follows this
+                # empty response.
                 yield SEPARATOR.encode()
                 raise AuthenticationFailedError(
                     f"the broker refused the token: {shown(refusal.decode(errors='replace'))}"

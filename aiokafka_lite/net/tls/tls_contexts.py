@@ -60,7 +60,7 @@ class TlsContexts:
             deadline = loop.time() + LONGEST_WAIT
             earlier = self._looking
             if earlier is not None and earlier.get_loop() is loop:
-                # It may have looked before the latest change.
+                # It may have read the files before the latest change.
                 await asyncio.wait([earlier], timeout=LONGEST_WAIT)
             looking = self._looking
             if looking is None or looking.get_loop() is not loop:

@@ -226,9 +226,9 @@ class AppendCore:
         """Append records, each as `append` does.
 
         Args:
-            acks: Their acks are appended to it.
-            items: The records' values; with `keyed`, tuples of value and key. Each is taken from it
-                when the record before has been appended.
+            acks: The list to which the records' acks are appended.
+            items: The records' values; with `keyed`, tuples of value and key. Each item is taken
+                once the previous record has been appended.
             most: Maximum number of records, at least 1.
 
         Returns:
@@ -236,7 +236,7 @@ class AppendCore:
             that was taken from `items` and has to wait.
 
         Raises:
-            BaseException: An error of `items`, or of `append`; the records before are appended.
+            BaseException: An error of `items` or `append`; earlier records are appended.
         """
         for item in items:
             value, key = item if keyed else (item, None)

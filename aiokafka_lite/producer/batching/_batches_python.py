@@ -34,8 +34,8 @@ COMPRESS_ELSEWHERE_FROM: Final = 64 * 1024
 """Bytes from which a batch is compressed outside the event loop's thread. For a smaller one, the
 handover would cost about as much as the compression."""
 COMPRESS_FAST_ELSEWHERE_FROM: Final = 256 * 1024
-"""The same for the fast codecs (see `fast`). They take a fraction of a millisecond for so much, and
-the thread's system calls would cost as much again."""
+"""The same for the fast codecs (see `fast`). They compress that many bytes in a fraction of a
+millisecond, and the thread's system calls would cost as much again."""
 HEADER_SIZE: Final = 61  # of a v2 batch; also more than a v0/v1 message adds
 
 
@@ -44,7 +44,7 @@ def fast(codec: Compression, level: int | None) -> bool:
     return codec is Compression.SNAPPY or (codec is Compression.LZ4 and (level or 0) < _LZ4_HC)
 
 
-_LZ4_HC: Final = 2  # levels from here on use other algorithms, which are far slower
+_LZ4_HC: Final = 2  # this level and higher ones use other, far slower algorithms
 
 
 class BatchCore(AppendCore):
@@ -389,9 +389,9 @@ class BatchCore(AppendCore):
         )
 
     def add_open(self, queue: PartitionQueue, batch: ProducerBatch, full: bool = False) -> None:
-        """Queue a new batch, which may take more records unless it is full.
+        """Queue a new batch; unless it is full, it may take more records.
 
-        The partition has no open batch.
+        The partition must have no open batch.
         """
         queue.open = batch
         queue.waiting.append(batch)

@@ -127,10 +127,10 @@ class Accumulator(BatchCore):
                 self.pool.give(unused)
 
     def check_open(self, transaction: int | None) -> None:
-        """Raise the `refusal`, or an error because a transaction has ended.
+        """Raise the `refusal`, if any, or an error if the transaction has ended.
 
         Args:
-            transaction: The transaction that the record was sent in; None: the current one.
+            transaction: The transaction in which the record was sent; None: the current one.
         """
         if self.refusal is not None:
             raise copy.copy(self.refusal)

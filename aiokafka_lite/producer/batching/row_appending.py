@@ -1,7 +1,7 @@
 """Appends the rows of columns to the batches of their partitions, for `send_columns`.
 
 Sans-IO: `go_on` appends what it can and returns what it waits for. Rows are taken in slices, so
-that the event loop gets a turn, and so that all partitions receive data while memory is short.
+that other tasks can run, and so that all partitions receive data while memory is scarce.
 Within a slice, all rows of one partition are appended before those of the next one. The rows of a
 partition keep their order.
 """
@@ -35,20 +35,20 @@ class Wants(Enum):
     NOTHING = auto()
     """All rows are in their batches."""
     TURN = auto()
-    """A slice is in its batches: the event loop should get a turn."""
+    """A slice is in its batches: let other tasks run before the next one."""
     TOPIC = auto()
     """The topic, or its partition `partition`, is not known."""
     MEMORY = auto()
-    """A batch needs `memory` bytes of memory."""
+    """A new batch needs `memory` bytes."""
 
 
 class Run:
     """Consecutive rows in one batch.
 
     Attributes:
-        ack: Of the first row.
+        ack: The ack of the first row.
         batch: The batch.
-        index: The first row's index in it.
+        index: The first row's index in the batch.
         count: Number of rows.
     """
 
@@ -62,7 +62,7 @@ class Run:
 
 
 class RowAppending:
-    """The progress of one call.
+    """The progress of one `send_columns` call.
 
     Args:
         accumulator: Takes the rows.
@@ -73,7 +73,7 @@ class RowAppending:
 
     Attributes:
         runs: The rows that are in their batches, in the order in which they were appended.
-        memory: With `Wants.MEMORY`, bytes.
+        memory: With `Wants.MEMORY`, the number of bytes needed.
         partition: With `Wants.TOPIC`, the missing partition; None if the topic is missing.
     """
 
@@ -95,19 +95,20 @@ class RowAppending:
         self._explicit = partition
         self._keyed = keyed and partition is None
         self._next = 0  # the first row after the slice
-        self._order: bytearray | None = None  # the slice's rows by partition; None: as they are
-        self._spans: list[tuple[int, int, int]] = []  # partition, first and last place; reversed
+        self._order: bytearray | None = None  # rows by partition; None: in order
+        # Of the slice, in reverse: partition, first place, end.
+        self._spans: list[tuple[int, int, int]] = []
         self._granted: bytearray | None = None
 
     def go_on(self, memory: bytearray | None = None) -> Wants:
         """Append rows until something is missing.
 
         Args:
-            memory: What the last call wanted. It is given back if it is not needed.
+            memory: The memory that the last call wanted. It is released if it is not needed.
 
         Raises:
-            BaseException: The producer's refusal, an error because the transaction of the first
-                call has ended, or because the application changed a buffer. The `runs` are sent.
+            BaseException: The producer's refusal, or an error because the transaction of the first
+                call has ended or the application changed a buffer. The `runs` are sent.
         """
         accumulator = self._accumulator
         self._granted = memory
@@ -163,7 +164,7 @@ class RowAppending:
         """Append rows to a partition; return the first place that lacks memory.
 
         Args:
-            batches: Batches to begin; 0: as many as are needed.
+            batches: Maximum number of batches to begin; 0: as many as are needed.
         """
         place = self._fill(queue, first, last)
         while place < last:
@@ -192,7 +193,7 @@ class RowAppending:
         return place
 
     def _memory(self, place: int) -> bytearray | None:
-        """Return the memory of a batch that begins with a row; None if too little is free."""
+        """Return memory for a batch that begins with a row; None if too little is free."""
         accumulator = self._accumulator
         size = accumulator.memory_for(HEADER_SIZE + self._rows.bound(self._order, place))
         granted = self._granted
@@ -203,7 +204,7 @@ class RowAppending:
         return accumulator.pool.try_take(size)
 
     def _open(self, queue: PartitionQueue, buffer: bytearray, first: int, last: int) -> int:
-        """Begin a batch with rows."""
+        """Begin a batch with the rows that fit; return the next place."""
         accumulator = self._accumulator
         try:
             builder = BatchBuilder(len(buffer), buffer)

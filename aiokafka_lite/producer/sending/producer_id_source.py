@@ -105,8 +105,8 @@ class IdSource:
                 extra=log_extra(self._name),
             )
         except (AuthenticationFailedError, KafkaProtocolError) as error:
-            # Neither a failed authentication, which may be in the middle of a rotation, nor an
-            # unreadable answer shows whether the cluster has producer ids.
+            # A failed authentication (perhaps during a rotation of credentials) or an unreadable
+            # response does not show whether the cluster has producer ids.
             self.last_error = error
             log.warning(
                 "%s could not get a producer id; retrying: %s",

@@ -306,8 +306,8 @@ class Sender:
         if self._cluster.closed:
             self.abort()  # nothing can be delivered any more
             return
-        # No record was sent yet. An unreadable handshake says nothing about the records, and the
-        # certificate or the credentials may be in the middle of a rotation. Java waits, too.
+        # No record was sent yet. An unreadable handshake says nothing about the records, and a
+        # rotation of the certificate or the credentials may be in progress. Java waits, too.
         if error.retriable or isinstance(error, AuthenticationFailedError | KafkaProtocolError):
             log.debug("%s cannot reach broker %d: %s", self._name, outbox.node_id, error)
             self._cluster.request_update()

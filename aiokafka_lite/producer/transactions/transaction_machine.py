@@ -351,7 +351,7 @@ class TransactionMachine:
         self._land(step)
         if self.state is _S.FATAL_ERROR:
             return
-        reached = not isinstance(error, AuthenticationFailedError)  # else not even connected
+        reached = not isinstance(error, AuthenticationFailedError)  # otherwise not connected
         if reached and isinstance(error, BrokerResponseError):
             # If this client cannot encode the request for the broker, keep its own message.
             explained = error if isinstance(error, UnsupportedVersionError) else None

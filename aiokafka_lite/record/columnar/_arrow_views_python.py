@@ -16,9 +16,9 @@ class Views(NamedTuple):
 
     Attributes:
         nulls: Number of null rows.
-        validity: One bit per row, the lowest first, 0 for null; None without nulls.
-        views: 16 bytes per row: its length and its bytes, or (more than 12) its first four bytes
-            and its place in the one data buffer.
+        validity: One bit per row, the lowest first, 0 for null; None if no row is null.
+        views: 16 bytes per row: the length and the bytes, or, if there are more than 12 bytes, the
+            first four bytes and the place in the only data buffer.
     """
 
     nulls: int
@@ -34,7 +34,7 @@ def byte_views(
     Args:
         data: The memory of the fields.
         starts: int32 per row.
-        lengths: int32 per row; -1 null.
+        lengths: int32 per row; -1 for null.
 
     Raises:
         ValueError: A row points outside the data, or there are fewer starts than lengths.
@@ -60,7 +60,7 @@ def byte_views(
 
 
 def known_stamps(timestamps: bytearray) -> tuple[int, bytearray | None]:
-    """Return the number of timestamps that are -1 (none), and the validity of all.
+    """Return the number of missing timestamps (-1), and the validity bitmap of all.
 
     Args:
         timestamps: int64 per row.

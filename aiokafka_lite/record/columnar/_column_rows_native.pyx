@@ -33,10 +33,10 @@ cdef struct Column:
     bint present
     const uint8_t *data
     int64_t size
-    const int32_t *narrow   # offsets of 32 bits, or
-    const int64_t *wide     # of 64; for timestamps the numbers
+    const int32_t *narrow   # 32-bit offsets; NULL with `wide`
+    const int64_t *wide     # 64-bit offsets, or the numbers of timestamps
     const uint8_t *bits
-    int64_t start           # of the first row in `bits`
+    int64_t start           # index of the first row
 
 
 cdef inline bint is_null(const Column *column, int64_t row) noexcept nogil:

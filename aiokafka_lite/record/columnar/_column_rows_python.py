@@ -15,15 +15,15 @@ _MOST_FIELD: Final = 2**31 - 1
 _MAX_INT64: Final = 2**63 - 1
 
 UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
-"""Units of a column of timestamps: what to multiply and to divide by for milliseconds."""
+"""Units of a column of timestamps: the multiplier and the divisor to get milliseconds."""
 
 
 class Field(NamedTuple):
     """A column of byte strings: row `i` is `data[offsets[start + i] : offsets[start + i + 1]]`.
 
     Attributes:
-        name: The argument, for errors.
-        data: All values, one after the other: contiguous bytes.
+        name: The name of the argument, for errors.
+        data: The bytes of all values, one after the other, contiguous.
         offsets: int32 or int64, ascending; one more than there are rows.
         start: Index of the first row in `offsets` and `validity`.
         validity: One bit per row, the lowest first, 0 for null; None: no row is null.
@@ -53,10 +53,10 @@ class Stamps(NamedTuple):
 
 
 class Rows:
-    """Columns that can be written into record batches, a record a row.
+    """Columns whose rows can be written into record batches as records.
 
     The buffers are checked here, and again while they are read, because the application may change
-    them meanwhile. They are kept until the object goes.
+    them meanwhile. The object keeps them alive.
 
     Args:
         count: Number of rows.
@@ -70,8 +70,9 @@ class Rows:
         largest: Upper bound of the bytes of the largest record.
 
     Raises:
-        IllegalArgumentError: A row's offsets are not ascending or outside the data, its key or
-            value takes 2 GiB, its timestamp is negative or out of range, or a buffer is too short.
+        IllegalArgumentError: The offsets of a row are not ascending or are outside the data, its
+            key or value is too large (2 GiB), its timestamp is negative or out of range, or a
+            buffer is too short.
     """
 
     __slots__ = ("_keys", "_stamps", "_timestamp", "_values", "count", "largest")
@@ -103,7 +104,7 @@ class Rows:
             self._timestamp_of(row)
 
     def _span(self, field: Field | None, row: int) -> memoryview | None:
-        """Return the bytes of a field, None if it is null."""
+        """Return the bytes of a field, or None if it is null."""
         if field is None or not is_valid(field.validity, field.start + row):
             return None
         first, last = field.offsets[field.start + row], field.offsets[field.start + row + 1]
@@ -148,8 +149,10 @@ class Rows:
         return row
 
     def slice_end(self, first: int, rows: int, size: int) -> int:
-        """Return the end of a slice of at most `rows` rows and about `size` bytes, at least one
-        row if there is one."""
+        """Return the end of a slice of at most `rows` rows and about `size` bytes.
+
+        The slice has at least one row, unless no row is left.
+        """
         row, taken = first, 0
         while row < self.count and row - first < rows and taken < size:
             taken += self._bound(row)
@@ -165,8 +168,8 @@ class Rows:
             partitions: Number of partitions of the topic, 1 to 10,000,000.
 
         Returns:
-            The row numbers as int32, grouped; and for each group its partition (-1: the rows
-            without a key), and where it begins and ends.
+            The row numbers as int32, grouped; and the partition (-1: the rows without a key), the
+            beginning and the end of each group.
         """
         if not 0 <= first <= last <= self.count or not 1 <= partitions <= _MOST_PARTITIONS:
             raise IndexError(f"out of range: rows [{first}, {last}) of {self.count}")
@@ -186,15 +189,15 @@ class Rows:
         """Append the records at the places [`first`, `last`) of `order`, as many as fit.
 
         Args:
-            builder: A batch with a buffer, whose limit is not exceeded, not even by a first record.
+            builder: A batch with a buffer. Not even a first record may exceed its limit.
             order: int32 row numbers; None: the places are the rows.
 
         Returns:
             The first place whose record was not appended; `last` if all were.
 
         Raises:
-            IllegalArgumentError: The application has changed a buffer, and it is invalid now.
-                The records before are appended.
+            IllegalArgumentError: The application has changed a buffer, which is now invalid.
+                Earlier records are appended.
             IndexError: There are no such places or rows.
         """
         count = self.count if order is None else len(order) // 4

@@ -1,6 +1,6 @@
-"""Buffers in Arrow's layout as pyarrow arrays, which refer to their memory. Needs pyarrow.
+"""Wraps buffers in Arrow's layout as pyarrow arrays, without a copy. Needs pyarrow.
 
-The modules that use it import it when it is needed.
+Other modules import this one only when they need it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["buffer_or_none", "header_array", "variable_array", "view_array"]
 
 
 def variable_array(kind: pa.DataType, count: int, column: Variable) -> pa.Array:
-    """Return byte strings or text."""
+    """Return an array of byte strings or text."""
     return pa.Array.from_buffers(
         kind,
         count,
@@ -24,7 +24,7 @@ def variable_array(kind: pa.DataType, count: int, column: Variable) -> pa.Array:
 
 
 def header_array(kind: pa.DataType, count: int, column: HeaderLists) -> pa.Array:
-    """Return lists of (key, value)."""
+    """Return an array of lists of (key, value)."""
     header: pa.StructType = kind.value_type
     entries = pa.Array.from_buffers(
         header,
@@ -46,7 +46,7 @@ def header_array(kind: pa.DataType, count: int, column: HeaderLists) -> pa.Array
 
 
 def view_array(count: int, column: Views, data: pa.Buffer) -> pa.Array:
-    """Return views of byte strings in `data`."""
+    """Return an array of views of byte strings in `data`."""
     return pa.Array.from_buffers(
         pa.binary_view(),
         count,
@@ -56,5 +56,5 @@ def view_array(count: int, column: Views, data: pa.Buffer) -> pa.Array:
 
 
 def buffer_or_none(data: bytearray | None) -> pa.Buffer | None:
-    """Return a buffer, None for None."""
+    """Return a pyarrow buffer; None for None."""
     return None if data is None else pa.py_buffer(data)

@@ -1,11 +1,11 @@
 """Reads Arrow arrays through the Arrow PyCapsule interface, without pyarrow.
 
-An object with `__arrow_c_array__` returns two capsules, of the structs `ArrowSchema` and
-`ArrowArray` of Arrow's C data interface. The array's buffers become memoryviews; the capsules keep
-the memory alive, and release it when they go.
+`__arrow_c_array__` returns two capsules with the structs `ArrowSchema` and `ArrowArray` of Arrow's
+C data interface. The array's buffers become memoryviews; the capsules keep the memory alive, and
+release it when they are deallocated.
 
-The interface has no sizes: the data of a column of bytes ends at its last offset. An object that
-can check itself (pyarrow's `validate()`) does so first.
+The interface does not pass sizes: the data of a column of bytes ends at its last offset. If the
+object has a method `validate()`, as in pyarrow, it is called first.
 
 Source: Arrow's C data interface and its PyCapsule interface.
 """
@@ -21,7 +21,7 @@ __all__ = ["ArrowColumn", "has_arrow", "import_columns"]
 
 _OFFSETS: Final = {"z": 4, "u": 4, "Z": 8, "U": 8}
 _TIMESTAMPS: Final = {"l": "ms", "tss:": "s", "tsm:": "ms", "tsu:": "us", "tsn:": "ns"}
-_MOST: Final = 2**62  # rows and offsets, so that sums and products stay within 64 bits
+_MOST: Final = 2**62  # limit of rows and offsets, so that sums and products fit into 64 bits
 
 
 class _Schema(ctypes.Structure):
@@ -67,7 +67,7 @@ class ArrowColumn(NamedTuple):
     Attributes:
         rows: Number of rows.
         start: Index of the first row in the buffers.
-        unit: Of timestamps; None for bytes.
+        unit: The unit of timestamps; None for bytes.
         validity: One bit per row; None: no row is null.
         numbers: int32 or int64: the offsets of bytes, or the timestamps; None: all rows are null.
         data: The bytes.
@@ -82,29 +82,29 @@ class ArrowColumn(NamedTuple):
 
 
 def has_arrow(value: object) -> bool:
-    """True if an object offers an Arrow array."""
+    """True if an object has `__arrow_c_array__`."""
     return hasattr(value, "__arrow_c_array__")
 
 
 def import_columns(value: Any, name: str) -> tuple[dict[str | None, ArrowColumn], object]:
-    """Return the columns of an Arrow array or record batch, and what keeps their memory alive.
+    """Return the columns of an Arrow array or record batch, and the owner of their memory.
 
     Args:
         value: An object with `__arrow_c_array__`.
-        name: The argument, for errors.
+        name: The name of the argument, for errors.
 
     Returns:
-        The columns of a record batch by name; for another array one column, by None.
+        The columns of a record batch by name, or the only column of an array, with the key None.
 
     Raises:
-        TypeError: A column is neither bytes, text, nor (named "timestamp") timestamps or int64.
+        TypeError: A column is not of bytes or text, nor ("timestamp") of timestamps or int64.
         IllegalArgumentError: The array is not valid.
     """
     validate = getattr(value, "validate", None)
     if callable(validate):
         try:
             validate()
-        except ValueError as error:  # pyarrow's ArrowInvalid is one
+        except ValueError as error:  # pyarrow's ArrowInvalid is a ValueError
             raise IllegalArgumentError(f"`{name}` is not a valid Arrow array: {error}") from error
     capsules = value.__arrow_c_array__()
     if not isinstance(capsules, tuple) or len(capsules) != 2:
@@ -113,9 +113,9 @@ def import_columns(value: Any, name: str) -> tuple[dict[str | None, ArrowColumn]
         schema = _Schema.from_address(_pointer_of(capsules[0], b"arrow_schema"))
         array = _Array.from_address(_pointer_of(capsules[1], b"arrow_array"))
     except ValueError as error:
-        raise TypeError(f"`{name}`: __arrow_c_array__ returned other capsules: {error}") from error
+        raise TypeError(f"`{name}`: __arrow_c_array__ returned wrong capsules: {error}") from error
     if not schema.release or not array.release:
-        raise IllegalArgumentError(f"`{name}` was released")
+        raise IllegalArgumentError(f"`{name}` is an Arrow array that was released")
     if schema.format != b"+s":
         return {None: _column(schema, array, name, None)}, capsules
     if (
@@ -150,7 +150,7 @@ def _column(schema: _Schema, array: _Array, name: str, parent: _Array | None) ->
     if min(count, start) < 0:
         raise IllegalArgumentError(f"`{name}` is not a valid Arrow array")
     if parent is not None:
-        # A sliced struct has unsliced children.
+        # The children of a sliced struct are not sliced.
         start += parent.offset
         if array.length < parent.offset + parent.length:
             raise IllegalArgumentError(f"`{name}` has fewer rows than its record batch")
@@ -165,7 +165,9 @@ def _column(schema: _Schema, array: _Array, name: str, parent: _Array | None) ->
             f"or a timestamp in a timestamp column, not of format {kind!r}: cast it first"
         )
     if array.n_buffers != (2 if stamps is not None else 3):
-        raise IllegalArgumentError(f"`{name}` has {array.n_buffers} buffers")
+        raise IllegalArgumentError(
+            f"`{name}` is not a valid Arrow array: it has {array.n_buffers} buffers"
+        )
     rows = start + count
     validity = None
     if array.null_count and array.buffers[0]:
@@ -173,14 +175,14 @@ def _column(schema: _Schema, array: _Array, name: str, parent: _Array | None) ->
     size = rows if stamps is not None else rows + 1
     if not array.buffers[1]:
         if count:
-            raise IllegalArgumentError(f"`{name}` has no buffer")
+            raise IllegalArgumentError(f"`{name}` is not a valid Arrow array: it has no buffer")
         return ArrowColumn(0, 0, stamps, None, None, memoryview(b""))
     numbers = _view(array.buffers[1], size * width).cast("i" if width == 4 else "q")
     if stamps is not None:
         return ArrowColumn(count, start, stamps, validity, numbers, memoryview(b""))
     end = numbers[-1]
     if not 0 <= end < _MOST or (end and not array.buffers[2]):
-        raise IllegalArgumentError(f"`{name}`: its last offset is {end}")
+        raise IllegalArgumentError(f"`{name}` is not a valid Arrow array: its last offset is {end}")
     data = _view(array.buffers[2], end)
     return ArrowColumn(count, start, None, validity, numbers, data)
 

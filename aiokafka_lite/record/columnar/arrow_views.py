@@ -1,4 +1,4 @@
-"""Columns as Arrow's views: only 16 bytes per field are written, the data stays where it is."""
+"""Converts columns to Arrow's views: writes 16 bytes per field, and does not copy the data."""
 
 from typing import TYPE_CHECKING
 

@@ -1,6 +1,6 @@
-"""The arguments of `send_columns`: Arrow arrays, or pairs of buffers, as `Rows`.
+"""Converts the arguments of `send_columns`, Arrow arrays or pairs of buffers, to `Rows`.
 
-Checks everything before a record is sent. The memory is not copied: The buffers are read until
+Everything is checked before a record is sent. The memory is not copied: the buffers are read until
 all records are in their batches.
 """
 
@@ -25,12 +25,12 @@ _EMPTY: Final = memoryview(b"")
 
 
 class ColumnsToSend(NamedTuple):
-    """Rows, and what keeps their memory alive.
+    """Rows, and the owners of their memory.
 
     Attributes:
         rows: The rows.
         keyed: True if there is a column of keys.
-        owners: The owners of the memory.
+        owners: Objects that keep the memory alive.
     """
 
     rows: Rows
@@ -44,8 +44,8 @@ def columns_to_send(values: object, keys: object, timestamps: object) -> Columns
     Raises:
         TypeError: An argument is neither an Arrow array nor a pair of buffers, or its numbers are
             not int32 or int64.
-        IllegalArgumentError: The columns have different lengths; offsets are not ascending or
-            outside the data; a timestamp is negative.
+        IllegalArgumentError: The columns have different lengths, offsets are not ascending or are
+            outside the data, or a timestamp is negative.
     """
     owners: list[object] = []
     if has_arrow(values):
@@ -56,7 +56,9 @@ def columns_to_send(values: object, keys: object, timestamps: object) -> Columns
         else:
             if keys is not None or timestamps is not None:
                 given = "keys" if keys is not None else "timestamps"
-                raise IllegalArgumentError(f"`{given}` is given, but `values` is a record batch")
+                raise IllegalArgumentError(
+                    f"`{given}` is given, but `values` is a record batch: add a column to it"
+                )
             return _of_batch(columns, owners)
     else:
         count, value = _field(values, "values")
@@ -112,7 +114,7 @@ def _rows(
 
 
 def _field_of(column: ArrowColumn, name: str) -> tuple[int, Field | None]:
-    """Return the rows and the field of an Arrow column; None if all rows are null."""
+    """Return the number of rows and the field of an Arrow column; no field if all are null."""
     if column.unit is not None:
         raise TypeError(f"`{name}` should be an Arrow array of bytes or text, not of numbers")
     if column.numbers is None:
@@ -178,7 +180,7 @@ def _numbers(value: object, what: str) -> memoryview:
     kind = view.format.removeprefix("@")
     if kind not in _NUMBERS or view.itemsize not in (4, 8) or view.ndim != 1:
         raise TypeError(
-            f"{what} should be int32 or int64 in one dimension, not {view.format!r} in {view.ndim}"
+            f"{what} should be int32 or int64 in 1 dimension, not {view.format!r} in {view.ndim}"
         )
     if not view.nbytes:
         return _EMPTY.cast("i" if view.itemsize == 4 else "q")

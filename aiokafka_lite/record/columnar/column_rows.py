@@ -1,4 +1,4 @@
-"""Writes columns into record batches, without an object per record; see `column_arguments`."""
+"""Writes columns into record batches without an object per record; see `column_arguments`."""
 
 from typing import TYPE_CHECKING
 

@@ -344,8 +344,8 @@ class Worker(Generic[_W]):
             self._wake()
 
     def _wake(self) -> None:
-        """What waits for outstanding records continues."""
-        self._enough = -1  # each further record would call this again
+        """Wake the task that waits for outstanding records."""
+        self._enough = -1  # otherwise each further record would call this again
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(None)
 
@@ -481,7 +481,7 @@ class Worker(Generic[_W]):
         """Wait until no handler runs, or the deadline."""
         try:
             async with asyncio.timeout_at(deadline):
-                while self._outstanding:  # a timer of the acquiring task may end the first wait
+                while self._outstanding:  # the acquiring task's timer may end the first wait
                     await self._at_most(0)
         except TimeoutError:
             log.warning(

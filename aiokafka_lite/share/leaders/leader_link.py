@@ -109,7 +109,7 @@ class LeaderLink:
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()  # set, and replaced, after each exchange
         self._flushing = 0  # calls of `flush` that wait
-        self._lingering: asyncio.TimerHandle | None = None  # looks for marks that are due
+        self._lingering: asyncio.TimerHandle | None = None  # fires when marks are due
         self._closing = False
 
     # what the consumer does
@@ -141,7 +141,7 @@ class LeaderLink:
         return self._any_of(partitions, self.session.wanted)
 
     def lacks_any(self, partitions: Collection[TopicPartition]) -> bool:
-        """True if it fetches from any of these partitions, and its session does not have it yet."""
+        """True if it fetches from any of these partitions that its session does not contain yet."""
         return self._any_of(partitions, self.session.wanted - self.session.partitions)
 
     def _any_of(self, partitions: Collection[TopicPartition], keys: Iterable[PartitionId]) -> bool:
@@ -169,11 +169,11 @@ class LeaderLink:
         """An acquisition has a mark."""
         self.pending.on_marked(acquisition)
         if self._pace.on_marked(self.loop.time()) and self._lingering is None:
-            # The task itself would wake up twice, now and when the marks are due.
+            # A timer, because the task would wake up twice: now, and when the marks are due.
             self._lingering = self.loop.call_at(self._pace.due, self._on_lingered)
 
     def _on_lingered(self) -> None:
-        """The marks of a moment ago are due, unless a request has taken them."""
+        """Wake the task if the marks are due; a request may have sent them meanwhile."""
         self._lingering = None
         due = self._pace.due
         if due <= self.loop.time():

@@ -65,7 +65,7 @@ class Claimant(Protocol):
         """True if it fetches from any of these partitions."""
 
     def lacks_any(self, partitions: Collection[TopicPartition]) -> bool:
-        """True if it fetches from any of these partitions, and its session does not have it yet."""
+        """True if it fetches from any of these partitions that its session does not contain yet."""
 
 
 class LinkOwner(Protocol):

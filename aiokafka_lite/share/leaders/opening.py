@@ -1,4 +1,4 @@
-"""What a start or a later assignment waits for: leaders that know where a new group begins."""
+"""What a start, or a later assignment, waits for: leaders know where a new group begins."""
 
 from __future__ import annotations
 

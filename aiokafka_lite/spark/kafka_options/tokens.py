@@ -1,9 +1,9 @@
 """Bearer tokens from an OAuth token endpoint, as in Java's OAUTHBEARER client (KIP-768).
 
-A provider is sent to Spark's executors with the client's arguments, and equals any other with the
-same attributes. Each process requests its own token, and keeps and renews it like the providers of
-`aiokafka_lite.oauth`. Redirects are not followed, because they would send the secret to another
-server.
+A provider is sent to Spark's executors with the client's arguments, and equals any provider with
+the same attributes. Each process requests its own token, and caches and renews it as the providers
+of `aiokafka_lite.oauth` do. Redirects are not followed, because they could send the secret to
+another server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REQUEST_TIMEOUT: Final = 10.0
 class _Source(TokenSource):
     """The tokens of this process.
 
-    `oauth.ClientCredentials` refuses plain http, which Spark's options may name.
+    `oauth.ClientCredentials` rejects plain http, which Spark's options allow.
     """
 
     def __init__(self, owner: ClientCredentials) -> None:
@@ -81,16 +81,16 @@ class ClientCredentials(AbstractTokenProvider):
     _kept: _Kept = field(default_factory=_Kept, init=False, compare=False, repr=False)
 
     async def token(self) -> str:
-        """Return the kept token, or a new one.
+        """Return the cached token, or a new one.
 
         Raises:
             AuthenticationFailedError: The endpoint refuses the request or returns no token.
-            KafkaConnectionError: It does not answer.
+            KafkaConnectionError: The endpoint does not answer.
         """
         return await self._source.token()
 
     def on_rejected(self, token: str) -> None:
-        """A broker rejected a token."""
+        """Drop the token after a broker rejected it."""
         self._source.on_rejected(token)
 
     @property

@@ -33,9 +33,9 @@ def pytest_asyncio_loop_factories(
 
 @pytest.fixture(autouse=True)
 def partitions_follow_their_leaders(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Check each partition after each metadata, of which the fetcher visits only what changed.
+    """Check every partition after each metadata update, of which the fetcher visits only changes.
 
-    A listener's exception would only be logged, so a deviation is kept, and fails the test.
+    A listener's exception would only be logged, so deviations are collected and fail the test.
     """
     deviations: list[str] = []
     follow = Fetcher.on_metadata
@@ -68,7 +68,7 @@ def _deviation(state: PartitionState, fetcher: Fetcher, metadata: Metadata) -> s
         if fetcher.loop.time() < source.replica_until:
             expected = source.replica
         elif source.node == source.replica:
-            expected = source.node  # the lease ended since
+            expected = source.node  # the lease has ended since
     if source.node != expected:
         return f"{state} is fetched from {source.node}, not from {expected}"
     if topic is None or state.rival_id is not None:

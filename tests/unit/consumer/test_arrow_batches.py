@@ -1,4 +1,4 @@
-"""`batches(columns="arrow")`: the records as Arrow record batches, which other libraries read."""
+"""`batches(columns="arrow")` returns Arrow record batches, which other libraries read."""
 
 import datetime
 import sys
@@ -21,7 +21,7 @@ T0 = 1_700_000_000_000
 
 
 async def fill(cluster: FakeCluster, codec: str | None = None) -> list[dict[str, Any]]:
-    """Store records with and without all fields; return them as rows."""
+    """Store records, some without a key, value or headers; return them as rows."""
     rows: list[dict[str, Any]] = []
     producer = AIOKafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers, compression_type=codec, linger_ms=5
@@ -47,7 +47,7 @@ async def fill(cluster: FakeCluster, codec: str | None = None) -> list[dict[str,
 
 
 @pytest.mark.parametrize("codec", [None, "zstd"])
-async def test_arrow_batches_are_the_records(
+async def test_arrow_batches_contain_the_records(
     cluster: FakeCluster, make: MakeConsumer, codec: str | None
 ) -> None:
     rows = await fill(cluster, codec)
@@ -82,7 +82,7 @@ async def test_keys_and_values_are_not_copied(cluster: FakeCluster, make: MakeCo
     ]
 
 
-async def test_records_decoded_before_and_large_batches(
+async def test_batches_contain_the_rest_of_a_large_batch_after_getone(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     noise = [i.to_bytes(4, "big") * 50 + bytes([i % 251]) * 3 for i in range(30_000)]

@@ -1,5 +1,7 @@
-"""Work about many partitions is divided among iterations of the event loop; here, into the smallest
-parts, so that other events come between any two of them."""
+"""Work on many partitions is divided among iterations of the event loop.
+
+The tests use the smallest parts, so that other events occur between any two of them.
+"""
 
 import asyncio
 import contextlib
@@ -56,7 +58,7 @@ def write(cluster: FakeCluster, topics: Collection[str], first: int = 0) -> None
 
 
 async def read(consumer: AIOKafkaConsumer, count: int) -> Offsets:
-    """The offsets of each partition, in the order of reading."""
+    """The offsets read from each partition, in order."""
     found: Offsets = {}
     async with asyncio.timeout(60):
         while count > 0:
@@ -118,7 +120,7 @@ def without_hints(response: FetchResponse) -> None:
             data.current_leader.leader_id = data.current_leader.leader_epoch = -1
 
 
-async def test_a_changed_subscription_wins_over_a_start_in_progress(
+async def test_subscription_that_changes_during_start_takes_effect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     extend = Assignment.extend
@@ -295,7 +297,7 @@ async def test_an_unreadable_response_of_a_burst_closes_its_connection(
     assert isinstance(failures[0], KafkaProtocolError)
 
 
-async def test_a_wait_for_positions_ends_once_each_was_known() -> None:
+async def test_wait_for_positions_ends_once_all_are_known() -> None:
     names = ["a"]
     async with FakeCluster(brokers=2, topics={"a": PARTITIONS}) as cluster:
         write(cluster, names)
@@ -305,10 +307,10 @@ async def test_a_wait_for_positions_ends_once_each_was_known() -> None:
             assert await read(consumer, 3 * PARTITIONS) == each(names, [3, 4, 5])
 
 
-async def test_missing_positions_are_collected_once_at_a_time(
+async def test_missing_positions_are_collected_by_one_task_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Several collections would split the lookups of a broker into several requests."""
+    """Concurrent collections would split a broker's lookups into several requests."""
     collect = position_resolver.PositionResolver._look_up_many
     running: list[int] = []
     most = 0
@@ -346,7 +348,7 @@ def lookups(cluster: FakeCluster) -> list[object]:
     return [seen for seen in cluster.requests if seen.api_key == ApiKey.LIST_OFFSETS]
 
 
-def test_extend_keeps_what_is_assigned() -> None:
+def test_extend_keeps_assigned_partitions() -> None:
     positions = Positions(OffsetReset.EARLIEST, 100)
     first, second = TopicPartition("a", 0), TopicPartition("a", 1)
     (state,) = positions.extend([first])

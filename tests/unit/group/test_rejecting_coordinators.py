@@ -1,4 +1,4 @@
-"""Members whose coordinator rejects their credentials: they follow the group to another broker."""
+"""Members whose coordinator rejects their credentials follow the group to another broker."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ async def guarded() -> AsyncIterator[FakeCluster]:
 
 
 def reject(cluster: FakeCluster, node_id: int) -> Fault:
-    """Let a broker reject its clients' credentials, until the fault is removed."""
+    """Make a broker reject its clients' credentials until the fault is removed."""
     return cluster.control(
         ApiKey.SASL_AUTHENTICATE, node=node_id, times=None, error=SaslAuthenticationFailed
     )
@@ -47,7 +47,7 @@ def reject(cluster: FakeCluster, node_id: int) -> Fault:
 
 @PROTOCOLS
 async def test_member_leaves_a_rejecting_broker_for_the_new_coordinator(protocol: str) -> None:
-    # The end of a session must not be what helps. In the other protocol the broker sets it.
+    # The session must not expire during the test. In the consumer protocol, the broker sets it.
     sessions: dict[str, Any] = {"session_timeout_ms": 120_000} if protocol == "classic" else {}
     async with (
         guarded() as cluster,
@@ -141,13 +141,13 @@ async def test_commit_without_a_membership_follows_the_coordinator() -> None:
             try:
                 await consumer.commit({PARTITION: OffsetAndMetadata(3, "")})
             except AuthenticationFailedError:
-                await asyncio.sleep(0.02)  # the lookup asked the rejecting broker
+                await asyncio.sleep(0.02)  # the lookup was sent to the rejecting broker
 
 
 @PROTOCOLS
 @pytest.mark.parametrize("seed", range(2))
 async def test_members_recover_soon_after_random_rejections(protocol: str, seed: int) -> None:
-    """Brokers reject the client for random times while the coordinator moves."""
+    """Brokers reject the client for random periods while the coordinator moves."""
     chance = random.Random(seed)
     nodes = range(BROKERS)
     async with (

@@ -1,4 +1,4 @@
-"""Snapshots of metrics, taken in slices in the event loop of their client."""
+"""Snapshots of metrics, taken in slices in the client's event loop."""
 
 import asyncio
 from collections.abc import Generator
@@ -15,7 +15,7 @@ MANY = 2 * SLICE + 1
 ALL = [TopicPartition("orders", partition) for partition in range(MANY)]
 
 
-async def test_a_snapshot_is_what_the_client_returns() -> None:
+async def test_snapshot_equals_the_metrics_of_the_client() -> None:
     async with FakeCluster(topics={"orders": MANY}) as cluster:
         servers = cluster.bootstrap_servers
         loop = asyncio.get_running_loop()
@@ -96,8 +96,8 @@ async def test_the_loop_runs_between_two_slices(monkeypatch: pytest.MonkeyPatch)
             assert order[:5] == ["slice", "loop"] * 2 + ["slice"]
 
 
-async def test_an_abandoned_snapshot_reads_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller gives up between two slices; the loop is not asked for the others."""
+async def test_abandoned_snapshot_stops_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller times out between two slices; no further slices are read."""
     async with FakeCluster() as cluster:
         loop = asyncio.get_running_loop()
         consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)

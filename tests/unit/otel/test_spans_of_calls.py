@@ -184,7 +184,7 @@ async def test_transactions(cluster: FakeCluster, recorded: Recorded) -> None:
 async def sharing(
     cluster: FakeCluster, recorded: Recorded
 ) -> AIOKafkaShareConsumer[bytes | None, bytes | None]:
-    """An instrumented share consumer that begins with the first record."""
+    """An instrumented share consumer that begins at the first record."""
     async with AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         configs = {"share.auto.offset.reset": "earliest"}
         await admin.alter_configs([ConfigResource("group", "g", configs=configs)])
@@ -196,8 +196,10 @@ async def sharing(
     )
 
 
-async def test_run_of_a_share_consumer(cluster: FakeCluster, recorded: Recorded) -> None:
-    """Each call of the handler is a span, the current one within it, also if it fails."""
+async def test_run_makes_a_span_for_each_call_of_the_handler(
+    cluster: FakeCluster, recorded: Recorded
+) -> None:
+    """The span is current within the handler, and also ends if the handler raises."""
     identities = await sent(cluster, recorded, 3)
     handled: list[tuple[int, int]] = []
 

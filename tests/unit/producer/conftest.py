@@ -51,7 +51,7 @@ def imported(request: pytest.FixtureRequest) -> dict[str, ModuleType]:
 
 @pytest.fixture
 def room(imported: dict[str, ModuleType]) -> Iterator[dict[str, ModuleType]]:
-    """The room's modules by their last name, over each build.
+    """The room's modules by the last part of their name, over each build.
 
     During the test, an import finds these modules too: a producer imports some of its parts late.
     """

@@ -1,4 +1,4 @@
-"""Records wait while brokers and an established producer do not authenticate each other.
+"""Records of a started producer wait while it and the brokers fail to authenticate.
 
 This happens while certificates or credentials are replaced. As in Java's producer, records fail
 only after `delivery_timeout_ms`.
@@ -27,9 +27,9 @@ class Guarded:
     """A cluster that can reject its clients, or be rejected by them.
 
     Attributes:
-        options: Of the clients.
+        options: The options of the clients.
         reject: Makes each new connection fail with AuthenticationFailedError.
-        accept: Ends that.
+        accept: Makes new connections succeed again.
     """
 
     def __init__(

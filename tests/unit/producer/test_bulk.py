@@ -62,7 +62,7 @@ async def test_many_more_than_memory_holds(make_producer: Make, stored: Stored) 
         assert producer._sender.pool.exhausted > 0
 
 
-async def test_many_with_an_interceptor_wait_for_memory(
+async def test_send_many_with_an_interceptor_waits_for_memory(
     make_producer: Make, stored: Stored
 ) -> None:
     class Counting(ProducerInterceptor):
@@ -86,7 +86,7 @@ async def test_many_with_an_interceptor_wait_for_memory(
         assert found == [(value, value) for value in values]
 
 
-async def test_an_error_of_the_values_has_the_results_before_it(
+async def test_error_of_the_values_has_the_acks_of_earlier_records(
     make_producer: Make, stored: Stored
 ) -> None:
     def values() -> Iterator[bytes]:
@@ -103,7 +103,7 @@ async def test_an_error_of_the_values_has_the_results_before_it(
         assert [record.value for record in stored(cluster, "orders")[0]] == [b"1", b"2"]
 
 
-async def test_values_that_send_while_they_are_read(make_producer: Make, stored: Stored) -> None:
+async def test_iterating_values_may_send_other_records(make_producer: Make, stored: Stored) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster, max_batch_size=200)
         await producer.start()

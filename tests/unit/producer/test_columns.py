@@ -1,4 +1,4 @@
-"""`send_columns`: rows of columns become the records that `send` makes, without one object each."""
+"""`send_columns` makes the same records as `send`, without a Python object per record."""
 
 import array
 import asyncio
@@ -53,7 +53,7 @@ def fields(records: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("codec", [None, "lz4"])
-async def test_columns_are_stored_as_single_records_are(
+async def test_columns_are_stored_like_single_records(
     make_producer: Make, stored: Stored, codec: str | None
 ) -> None:
     async with FakeCluster(topics={"single": 4, "columns": 4}) as cluster:
@@ -78,7 +78,7 @@ async def test_columns_are_stored_as_single_records_are(
         assert producer._sender.pool.used == 0
 
 
-async def test_runs_name_the_offsets_of_the_rows(make_producer: Make, stored: Stored) -> None:
+async def test_runs_contain_the_offsets_of_the_rows(make_producer: Make, stored: Stored) -> None:
     async with FakeCluster(topics={"orders": 2}) as cluster:
         producer = make_producer(cluster, max_batch_size=500)
         await producer.start()
@@ -121,7 +121,7 @@ async def test_rows_without_a_key_spread_over_partitions(
         assert sorted(everything) == sorted(values(1000))
 
 
-async def test_rows_with_and_without_a_key(make_producer: Make, stored: Stored) -> None:
+async def test_only_rows_with_a_key_follow_its_hash(make_producer: Make, stored: Stored) -> None:
     async with FakeCluster(topics={"orders": 3}) as cluster:
         producer = make_producer(cluster)
         await producer.start()
@@ -165,7 +165,7 @@ async def test_more_rows_than_memory_holds_wait_for_it(make_producer: Make, stor
             assert len(rows) == done.counts[partition]
 
 
-async def test_rows_that_find_no_memory_time_out(make_producer: Make, stored: Stored) -> None:
+async def test_rows_time_out_if_no_memory_becomes_free(make_producer: Make, stored: Stored) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster, max_batch_size=1000, buffer_memory=2000, max_block_ms=50)
         await producer.start()
@@ -202,7 +202,7 @@ async def test_a_cancelled_call_sends_the_rows_in_their_batches(
         assert producer._sender.pool.used == 0
 
 
-async def test_cancelling_one_wait_affects_no_other(make_producer: Make) -> None:
+async def test_cancelling_one_wait_does_not_affect_others(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster, linger_ms=60_000)
         await producer.start()
@@ -255,7 +255,7 @@ async def test_no_row_is_sent_if_one_is_bad(make_producer: Make, stored: Stored)
         assert (await (await producer.send_columns("orders", column([])))).rows == 0
 
 
-async def test_what_needs_objects_is_refused(make_producer: Make) -> None:
+async def test_serializers_and_interceptors_are_refused(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 2}) as cluster:
         for options, why in (
             ({"value_serializer": bytes}, "serializers"),
@@ -272,7 +272,7 @@ async def test_what_needs_objects_is_refused(make_producer: Make) -> None:
                 assert (await ack).counts == {0: 1}
 
 
-async def test_a_producer_that_does_not_run_refuses_columns(make_producer: Make) -> None:
+async def test_producer_refuses_columns_before_start_and_after_stop(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster)
         with pytest.raises(IllegalStateError):
@@ -293,7 +293,7 @@ async def test_without_acks_the_offsets_are_unknown(make_producer: Make, stored:
         assert len(stored(cluster, "orders")[0]) == 2
 
 
-async def test_columns_in_a_transaction(make_producer: Make, stored: Stored) -> None:
+async def test_columns_belong_to_the_transaction(make_producer: Make, stored: Stored) -> None:
     async with FakeCluster(topics={"orders": 2}) as cluster:
         producer = make_producer(cluster, transactional_id="t", max_batch_size=1000)
         await producer.start()
@@ -309,7 +309,7 @@ async def test_columns_in_a_transaction(make_producer: Make, stored: Stored) -> 
             await dropped
 
 
-async def test_a_transaction_that_ends_meanwhile_takes_no_more_rows(make_producer: Make) -> None:
+async def test_no_rows_are_appended_after_the_transaction_ends(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(
             cluster, transactional_id="t", max_batch_size=1000, buffer_memory=2000
@@ -339,7 +339,7 @@ async def test_a_failed_batch_fails_the_ack(make_producer: Make) -> None:
         assert ack.done()
 
 
-async def test_rows_of_a_batch_that_is_split_have_their_offsets(
+async def test_rows_of_a_split_batch_have_correct_offsets(
     make_producer: Make, stored: Stored
 ) -> None:
     async with FakeCluster() as cluster:

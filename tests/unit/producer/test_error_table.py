@@ -39,7 +39,7 @@ IDEMPOTENT = reactions(
     otherwise="fail",
 )
 
-# Authentication may fail during a rotation; Java's producer is then refused for good.
+# Authentication may fail during a rotation; for Java's producer, these errors are then fatal.
 ROTATION = "UNSUPPORTED_SASL_MECHANISM ILLEGAL_SASL_STATE SASL_AUTHENTICATION_FAILED"
 
 INIT_PRODUCER_ID = reactions(retry=f"{PASSES} {METADATA_IS_OLD} {ROTATION}", otherwise="fatal")

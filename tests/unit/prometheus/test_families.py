@@ -1,4 +1,4 @@
-"""The text of metrics is that of `prometheus_client`, byte for byte."""
+"""The text of metrics equals that of `prometheus_client`, byte for byte."""
 
 import asyncio
 from collections.abc import Iterable
@@ -34,7 +34,9 @@ class Fixed(Collector):
     name=st.sampled_from(["kafka_consumer_records_lag", "kafka_producer_record_send_total"]),
     rows=st.lists(st.tuples(st.text(), st.text(), st.floats()), max_size=5),
 )
-def test_text_is_that_of_prometheus_client(name: str, rows: list[tuple[str, str, float]]) -> None:
+def test_text_equals_that_of_prometheus_client(
+    name: str, rows: list[tuple[str, str, float]]
+) -> None:
     def family() -> Family:
         made = Family(name)
         for client_id, topic, value in rows:
@@ -44,7 +46,7 @@ def test_text_is_that_of_prometheus_client(name: str, rows: list[tuple[str, str,
 
     try:
         expected = prometheus_client.generate_latest(Fixed(family()))
-    except UnicodeEncodeError:  # a lone surrogate, which no text has
+    except UnicodeEncodeError:  # a lone surrogate, which cannot be encoded
         with pytest.raises(UnicodeEncodeError):
             generate_latest(Fixed(family()))
     else:
@@ -98,7 +100,7 @@ def test_a_restricted_registry_is_written_too() -> None:
 
 
 async def test_labels_follow_the_assignment() -> None:
-    """They are kept from scrape to scrape, but not those of partitions that were revoked."""
+    """Labels are kept from scrape to scrape, except those of revoked partitions."""
     async with FakeCluster(topics={"orders": 600, "other": 2}) as cluster:
         registry = CollectorRegistry()
         collector = KafkaCollector(registry, timeout=60)

@@ -58,12 +58,12 @@ async def opened(
     async with asyncio.timeout(PATIENCE):
         while core._looked != wanted or core._looking:
             cluster.advance(0.1)  # the coordinator assigns after an interval
-            core.group.driver.rejoin("the test is in a hurry")  # a heartbeat, nothing more
+            core.group.driver.rejoin("the test does not wait")  # only sends a heartbeat
             await asyncio.sleep(0.02)
     assert not core.opening.missing
 
 
-async def test_what_is_sent_after_a_later_subscribe_is_delivered(cluster, make) -> None:
+async def test_records_sent_after_a_later_subscribe_are_delivered(cluster, make) -> None:
     cluster.create_topic("more", 2)
     async with make(group_id="late") as consumer:
         for topic in "jobs", "more":
@@ -75,7 +75,7 @@ async def test_what_is_sent_after_a_later_subscribe_is_delivered(cluster, make) 
             assert await accept(consumer, 2) == [b"after", b"after"]
 
 
-async def test_what_is_sent_to_a_partition_that_was_added_is_delivered(cluster, make) -> None:
+async def test_records_sent_to_an_added_partition_are_delivered(cluster, make) -> None:
     async with make("jobs", group_id="late", metadata_max_age_ms=100) as consumer:
         send(cluster, b"1")
         held = await consumer.getone()
@@ -86,7 +86,7 @@ async def test_what_is_sent_to_a_partition_that_was_added_is_delivered(cluster, 
         await held.accept()
 
 
-async def test_nothing_is_acquired_early_after_a_later_subscribe_elsewhere(cluster, make) -> None:
+async def test_no_record_is_acquired_early_after_a_later_subscribe(cluster, make) -> None:
     send(cluster, b"1", b"2")
     async with make() as consumer:
         consumer.subscribe(["jobs"])
@@ -95,7 +95,7 @@ async def test_nothing_is_acquired_early_after_a_later_subscribe_elsewhere(clust
         assert await accept(consumer, 2) == [b"1", b"2"]
 
 
-async def test_stop_ends_a_look_at_a_later_subscription(cluster, make) -> None:
+async def test_stop_ends_the_lookup_after_a_later_subscribe(cluster, make) -> None:
     fault = cluster.control(FETCH, times=None, drop=True)
     async with asyncio.timeout(PATIENCE), make(group_id="late") as consumer:
         consumer.subscribe(["jobs"])

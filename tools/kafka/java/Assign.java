@@ -14,7 +14,7 @@ import org.apache.kafka.common.*;
  * Given {"assignor": name, "topics": {name: [[rack of a replica, ...] of each partition, ...]},
  *        "members": {id: {"subscription": hex, "instance": id or null}}}
  * Printed {"assigned": {id: hex}, "subscriptions": {id: what Java writes after reading it},
- *         "cpuNanos": what the assignor's thread used}.
+ *         "cpuNanos": CPU time of the assignor's thread}.
  */
 public class Assign {
     private static final ObjectMapper JSON = new ObjectMapper();

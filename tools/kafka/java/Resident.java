@@ -5,8 +5,9 @@ import java.util.Arrays;
 
 /**
  * Runs main classes one after the other in one JVM, for tools/kafka/resident.py.
- * A request is the number of words and each word; an answer is 0 or 1 (an exception) and the output or its trace.
- * Numbers are 32 bits, strings UTF-8 after their length in bytes. The JVM ends when its standard input does.
+ * A request is the number of words, then each word. A response is 0 and the output, or 1 and the
+ * trace of an exception. Numbers have 32 bits; strings are UTF-8, preceded by their length in bytes.
+ * The JVM exits at the end of its input.
  */
 public class Resident {
     public static void main(String[] args) throws Exception {
@@ -32,7 +33,7 @@ public class Resident {
             said.writeTo(answers);
             answers.flush();
         }
-        System.exit(0); // a program may leave a thread
+        System.exit(0); // a program may leave a thread running
     }
 
     private static String[] next(DataInputStream in) throws IOException {

@@ -209,7 +209,7 @@ async def test_an_impossible_offset_is_refused(offset: int) -> None:
 async def test_repeated_timeouts_are_logged_once_a_minute(
     group: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of a lookup of ends, and of one of committed offsets."""
+    """Timeouts of ListOffsets and of the lookup of committed offsets."""
     async with FakeCluster(topics={"orders": 3}) as fake:
         consumer = AIOKafkaConsumer(
             bootstrap_servers=fake.bootstrap_servers,

@@ -66,7 +66,7 @@ async def test_an_error_of_on_rejected_does_not_hide_the_rejection(
     assert "ZeroDivisionError" in caplog.text
 
 
-async def test_provider_learns_of_a_rejection_without_a_reason() -> None:
+async def test_provider_is_notified_of_a_rejection_without_a_reason() -> None:
     provider = Provider()
     exchange = await OAuthBearer(provider).begin("any")
     next(exchange)
@@ -75,7 +75,7 @@ async def test_provider_learns_of_a_rejection_without_a_reason() -> None:
     assert provider.rejected == ["abc.DEF-1=="]
 
 
-async def test_lost_connection_is_no_rejection() -> None:
+async def test_lost_connection_does_not_count_as_a_rejection() -> None:
     provider = Provider()
     exchange = await OAuthBearer(provider).begin("any")
     next(exchange)

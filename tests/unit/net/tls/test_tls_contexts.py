@@ -118,7 +118,7 @@ async def test_concurrent_attempts_load_the_files_once(
     assert loads[0] is not threading.current_thread()
 
 
-async def test_a_change_during_another_attempt_is_noticed(
+async def test_files_that_change_during_another_attempt_are_used(
     files: TlsOptions, tmp_path: Path, stranger: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     contexts = TlsContexts(files, "c")
@@ -137,7 +137,7 @@ async def test_a_change_during_another_attempt_is_noticed(
     assert await asyncio.to_thread(looked.wait, 60)
     install(stranger.cert, tmp_path / "ca.pem")
     later = asyncio.create_task(contexts.current())
-    await asyncio.sleep(0)  # it waits for the look that began before the change
+    await asyncio.sleep(0)  # it waits for the check that began before the change
     changed.set()
     assert await earlier is old
     assert await later is not old

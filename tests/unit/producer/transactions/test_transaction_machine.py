@@ -224,7 +224,7 @@ def test_every_code_at_every_step(reach: Reach, code: int) -> None:
     ],
     ids=repr,
 )
-def test_without_an_answer_the_coordinator_is_found_again(reach: Reach, error: KafkaError) -> None:
+def test_coordinator_is_looked_up_after_a_failed_request(reach: Reach, error: KafkaError) -> None:
     machine, step = reach()
     machine.on_error(step, error, 0.0)
     wakeup = machine.next_wakeup()

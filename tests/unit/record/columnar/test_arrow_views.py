@@ -1,4 +1,4 @@
-"""Views of byte strings in both builds: Arrow reads the fields, without a copy of the data."""
+"""Views of byte strings in both builds: Arrow reads the fields without copying the data."""
 
 import array
 import struct
@@ -19,7 +19,7 @@ def made(request):
 
 
 def columns(fields):
-    """The data, starts and lengths of these fields, with other bytes between them."""
+    """The data, starts and lengths of these fields, which other bytes separate."""
     data, starts, lengths = bytearray(b"--"), array.array("i"), array.array("i")
     for each in fields:
         starts.append(len(data))
@@ -51,7 +51,7 @@ def read(data, found, count):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.none() | st.binary(max_size=30), max_size=30))
-def test_views_are_the_fields(made, fields) -> None:
+def test_views_contain_the_fields(made, fields) -> None:
     data, starts, lengths = columns(fields)
     found = made.byte_views(data, starts, lengths)
     assert read(data, found, len(fields)) == fields

@@ -1,4 +1,4 @@
-"""What `send_columns` accepts: Arrow arrays and pairs of buffers; all else is refused by name."""
+"""`send_columns` accepts Arrow arrays and pairs of buffers; other errors name the argument."""
 
 import array
 import ctypes
@@ -28,7 +28,7 @@ def pair(data=b"abcdef", offsets=(0, 1, 3, 6), kind="i"):
     return data, array.array(kind, offsets)
 
 
-def test_pairs_of_buffers() -> None:
+def test_pairs_of_buffers_are_accepted() -> None:
     for kind in "iq":
         found = read(pair(kind=kind), pair(b"xyz", (0, 1, 1, 3), kind), array.array("q", [1, 2, 3]))
         assert found == [(1, b"x", b"a"), (2, b"", b"bc"), (3, b"yz", b"def")]
@@ -72,7 +72,7 @@ def test_pairs_of_buffers() -> None:
         ((pair(), None, "now"), TypeError, "`timestamps`"),
     ],
 )
-def test_bad_columns_are_refused_by_name(arguments, error, why) -> None:
+def test_errors_of_bad_columns_name_the_argument(arguments, error, why) -> None:
     with pytest.raises(error, match=why):
         columns_to_send(*(*arguments, None, None)[:3])
 
@@ -81,7 +81,7 @@ class TestArrow:
     pa = pytest.importorskip("pyarrow")
 
     @pytest.mark.parametrize("kind", ["binary", "large_binary", "string", "large_string"])
-    def test_arrays_of_bytes_and_text(self, kind) -> None:
+    def test_arrays_of_bytes_and_text_are_accepted(self, kind) -> None:
         pa = self.pa
         texts = ["a", None, "", "longer", "ü"]
         found = [None if text is None else text.encode() for text in texts]
@@ -94,14 +94,14 @@ class TestArrow:
         assert read(values.slice(5)) == []
         assert read(pa.array([], getattr(pa, kind)())) == []
 
-    def test_nulls_beyond_one_byte_of_the_bitmap(self) -> None:
+    def test_nulls_beyond_the_first_byte_of_the_bitmap_are_read(self) -> None:
         items = [None if i % 3 == 0 else b"%d" % i for i in range(100)]
         values = self.pa.array(items, self.pa.binary())
         for start in (0, 1, 7, 8, 9, 63):
             assert [each[2] for each in read(values.slice(start))] == items[start:]
 
     @pytest.mark.parametrize(("unit", "number"), [("s", 7), ("ms", 7000), ("us", 7000999)])
-    def test_timestamps(self, unit, number) -> None:
+    def test_timestamps_of_all_units_are_accepted(self, unit, number) -> None:
         pa = self.pa
         for zone in (None, "Europe/Berlin"):
             stamps = pa.array([1, number], pa.timestamp(unit, zone)).slice(1)
@@ -109,7 +109,7 @@ class TestArrow:
         assert read(pa.array([b"v"]), None, pa.array([7]))[0][0] == 7
         assert read(pa.array([b"v"]), None, pa.array([None], pa.int64()))[0][0] > 10**12
 
-    def test_record_batches(self) -> None:
+    def test_record_batches_and_their_slices_are_accepted(self) -> None:
         pa = self.pa
         batch = pa.record_batch(
             {
@@ -192,7 +192,7 @@ class TestArrow:
         pa = self.pa
 
         def changed(row, offset):
-            """An array whose offset was changed after pyarrow had checked it."""
+            """An array whose offset changes after pyarrow has checked it."""
             offsets = array.array("i", [0, 1, 2, 3])
             buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"abc")]
             made = pa.Array.from_buffers(pa.binary(), 3, buffers)
@@ -221,7 +221,7 @@ def test_wrong_capsules_are_refused() -> None:
     new = ctypes.pythonapi.PyCapsule_New
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    memory = ctypes.create_string_buffer(200)  # zeroed: a struct that was released
+    memory = ctypes.create_string_buffer(200)  # zeroed, like a released struct
     for name in (b"arrow_schema", b"other"):
         capsule = new(ctypes.addressof(memory), name, None)
         array_capsule = new(ctypes.addressof(memory), b"arrow_array", None)

@@ -1,4 +1,4 @@
-"""Rows written into batches, in both builds: the same bytes as record by record."""
+"""Rows written into batches, in both builds, make the same bytes as single records."""
 
 import array
 
@@ -16,7 +16,7 @@ COLUMN = st.tuples(SOME, SOME, st.none() | st.integers(0, 2**63 - 1))
 
 
 def field(name, items, kind="i", start=0):
-    """A column of these items behind `start` rows of other data."""
+    """A column of these items, preceded by `start` rows of other data."""
     items = [b"before"] * start + items
     offsets = array.array(kind, [0])
     bits = bytearray((len(items) + 7) // 8)
@@ -50,7 +50,7 @@ def values(build, items, **changes):
     start=st.integers(0, 9),
     room=st.integers(0, 300),
 )
-def test_rows_make_the_batches_that_single_records_make(build, rows, kind, start, room) -> None:
+def test_rows_make_the_same_batches_as_single_records(build, rows, kind, start, room) -> None:
     columns = build.Rows(
         len(rows),
         field("values", [value for _, value, _ in rows], kind, start),
@@ -150,7 +150,7 @@ def test_too_short_buffers_are_refused(build) -> None:
         build.Rows(2, field("values", [b"", b""]), None, few, NOW)
 
 
-def test_a_buffer_that_changes_meanwhile_raises(build) -> None:
+def test_buffer_that_changes_after_the_check_raises(build) -> None:
     offsets = array.array("i", [0, 1, 2, 3])
     rows = build.Rows(3, Field("values", memoryview(b"abc"), memoryview(offsets)), None, None, NOW)
     offsets[2] = 2**31 - 1
@@ -220,7 +220,7 @@ def test_a_sealed_or_full_batch_takes_no_rows(build) -> None:
     assert tiny.count == 0
 
 
-def test_a_slice_ends_at_its_rows_or_bytes(build) -> None:
+def test_slice_ends_at_the_maximum_rows_or_bytes(build) -> None:
     rows = values(build, [b"x" * 100] * 10)
     assert rows.slice_end(0, 4, 10**9) == 4
     assert rows.slice_end(8, 4, 10**9) == 10

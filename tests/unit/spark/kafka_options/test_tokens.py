@@ -96,7 +96,7 @@ async def test_an_unreachable_endpoint_is_an_error(monkeypatch: pytest.MonkeyPat
         await ClientCredentials("http://127.0.0.1:9/token", "me", "secret").token()
 
 
-async def test_a_redirect_does_not_take_the_secret_along(endpoint: Endpoint) -> None:
+async def test_redirect_does_not_send_the_secret_to_another_server(endpoint: Endpoint) -> None:
     endpoint.answers = [(302, b""), _token("one", 3600)]
     endpoint.location = endpoint.url
     with pytest.raises(AuthenticationFailedError, match="302"):
