@@ -188,7 +188,10 @@ def slow_placing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetcher.Fetcher, "_place_more", later)
 
 
-async def test_an_assignment_while_others_are_placed_validates_them_all(slow_placing: None) -> None:
+async def test_an_assignment_while_others_are_placed_validates_them_all(
+    slow_placing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetcher, "PLACED_AT_ONCE", 8)
     async with FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster:
         write(cluster, "a")
         async with make(cluster) as consumer:
