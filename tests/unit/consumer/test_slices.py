@@ -192,6 +192,7 @@ async def test_an_assignment_while_others_are_placed_validates_them_all(
     slow_placing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetcher, "PLACED_AT_ONCE", 8)
+    monkeypatch.setattr(position_checks, "CHECKED_AT_ONCE", 5000)  # before the others are placed
     async with FakeCluster(brokers=3, topics={"a": PARTITIONS}) as cluster:
         write(cluster, "a")
         async with make(cluster) as consumer:
@@ -200,6 +201,8 @@ async def test_an_assignment_while_others_are_placed_validates_them_all(
             await read(consumer, 3 * (PARTITIONS - 1))
             core = consumer._core
             consumer.pause(*partitions[:-1])  # so that no response reports the new leaders
+            brokers = core.fetcher._brokers.values()
+            await until(lambda: all(broker._in_flight is None for broker in brokers))
             for number in range(PARTITIONS):
                 leader = cluster.partition("a", number).leader
                 cluster.move_leader("a", number, (leader + 1) % 3)
