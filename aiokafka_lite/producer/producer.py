@@ -703,7 +703,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             TypeError: A column is neither an Arrow array nor a tuple of buffers, or has an
                 unsupported type; the message names the column.
             IllegalArgumentError: (a ValueError) The offsets of a row are not ascending or are
-                outside the data, a timestamp is negative, or the columns have different lengths.
+                outside the data, a timestamp is negative, the columns have different lengths, or
+                there are more than 2,147,483,647 rows.
             MessageSizeTooLargeError: A row is larger than `max_request_size` or `buffer_memory`.
             KafkaConfigurationError: The producer has serializers, interceptors, or (without
                 `partition`) a partitioner.

@@ -90,7 +90,7 @@ class ClientCredentials(AbstractTokenProvider):
         return await self._source.token()
 
     def on_rejected(self, token: str) -> None:
-        """Drop the token after a broker rejected it."""
+        """Renew the token at its next use, because a broker rejected it."""
         self._source.on_rejected(token)
 
     @property
