@@ -166,7 +166,6 @@ class ConsumerCore:
         self.validation = Validation(
             cluster, self.positions, self.buffer, options, self._tasks, loop, self._on_validated
         )
-        self._lacks_positions = False  # placed partitions need a lookup once all are placed
         self._checks = PositionChecks(self.positions, self.validation, self.resolver, loop)
         self.leases = LeaseBook()
         self.assignment = Assignment(
@@ -601,11 +600,7 @@ class ConsumerCore:
             self.reader.fail(topics_refusal(self.cluster.metadata, self.subscription.topics))
 
     def _on_placed(self, states: Collection[PartitionState]) -> None:
-        self.validation.on_metadata(states)
-        self._lacks_positions |= any(state.reset is not None for state in states)
-        if self._lacks_positions and not self.fetcher.placing:
-            self._lacks_positions = False
-            self.resolver.wake()  # a recreated topic may need a new lookup
+        self._checks.on_placed(states, more=self.fetcher.placing)
         self._request_lost_leaders()
 
     def _request_lost_leaders(self) -> None:

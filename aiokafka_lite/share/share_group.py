@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection
-from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.errors import ConsumerStoppedError, KafkaError, KafkaTimeoutError
+from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.group.membership import MembershipOptions
 from aiokafka_lite.group.membership_driver import GroupDriver
 from aiokafka_lite.group.share.share_machine import ShareMembership
+from aiokafka_lite.reading.first_assignment import FirstAssignment
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["ShareGroup"]
-
-EMPTY_FOR: Final = 6.0
-"""Seconds that `start` waits for the first partition: there may be none for this member."""
 
 
 class ShareGroup:
@@ -52,8 +47,6 @@ class ShareGroup:
         on_error: Callable[[str, BaseException], None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self._cluster = cluster
-        self._options = options
         self._on_assignment = on_assignment
         self._on_failure = on_failure
         self._on_topics = on_topics
@@ -73,10 +66,18 @@ class ShareGroup:
         self._read_at: float | None = None  # loop time of the last read, or of its end
         self._started = False
         self._assignment: frozenset[TopicPartition] = frozenset()
-        self._assigned = False
-        self._ended = False
+        self._subscribed = False
         self._failure: KafkaError | None = None
-        self._changed = asyncio.Event()
+        self._first = FirstAssignment(
+            cluster,
+            options,
+            subscribed=lambda: self._subscribed,
+            assigned=lambda: bool(self._assignment),
+            gradual=True,
+            raise_failure=self._raise_failure,
+            heartbeat=self._heartbeat,
+            loop=loop,
+        )
 
     @property
     def member_id(self) -> str:
@@ -92,7 +93,7 @@ class ShareGroup:
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Join with these topics, or change the subscription."""
-        self._assigned = False
+        self._subscribed = True
         self._failure = None
         self.driver.subscribe(topics)
         if not self._started:
@@ -101,7 +102,8 @@ class ShareGroup:
 
     def unsubscribe(self) -> None:
         """Leave the group in the background."""
-        self.joined = False
+        self.joined = self._subscribed = False
+        self._first.on_unsubscribed()
         if self._started:
             self.driver.membership.leave("the application unsubscribed", self._loop.time())
             self.driver.wake()
@@ -132,39 +134,20 @@ class ShareGroup:
     async def wait_assigned(self) -> None:
         """Wait for the first assignment; for partitions of it, only for a limited time.
 
+        Returns at once if the application unsubscribes meanwhile.
+
         Raises:
             KafkaTimeoutError: No coordinator was found within the request timeout.
             KafkaError: The membership has failed.
             ConsumerStoppedError: The consumer was stopped meanwhile.
         """
-        patience = self._options.request_timeout
         self.driver.poll(waiting=True)
-        while not self._assigned:
-            self._check()
-            self._changed.clear()
-            try:
-                async with asyncio.timeout(patience):
-                    await self._changed.wait()
-            except TimeoutError:
-                group_id = self._options.group_id
-                coordinators = self._cluster.coordinators
-                if coordinators.get(CoordinatorKind.GROUP, group_id) is None:
-                    raise KafkaTimeoutError(
-                        f"No coordinator of group {group_id} was found within {patience:g} s"
-                    ) from None
-        until, pause = self._loop.time() + EMPTY_FOR, 0.1
-        while not self._assignment and (left := until - self._loop.time()) > 0:
-            self._check()
-            self.driver.rejoin("start() waits for partitions")  # a heartbeat, nothing more
-            self._changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(pause, left)):
-                    await self._changed.wait()
-            pause = min(2 * pause, 1.0)
+        await self._first.wait()
 
-    def _check(self) -> None:
-        if self._ended:
-            raise ConsumerStoppedError()
+    def _heartbeat(self) -> None:
+        self.driver.rejoin("start() waits for partitions")  # only sends a heartbeat
+
+    def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
 
@@ -177,8 +160,7 @@ class ShareGroup:
 
     def abort(self) -> None:
         """Close at once, without awaiting."""
-        self._ended = True
-        self._changed.set()
+        self._first.end()
         self.driver.abort()
         self._tasks.cancel()
 
@@ -201,14 +183,15 @@ class ShareGroup:
         self, added: frozenset[TopicPartition], all: frozenset[TopicPartition]
     ) -> None:
         """Fetch from these partitions."""
-        self._assigned = self.joined = True
+        self.joined = True
         self._failure = self.last_failure = None
         self._set(frozenset(all))
+        self._first.on_assigned(self._subscribed)
 
     def on_fail(self, error: KafkaError) -> None:
         """The membership has failed."""
         self._failure = self.last_failure = error
-        self._changed.set()
+        self._first.on_failed()
         self._on_failure(error)
 
     def on_change(self) -> None:
@@ -217,5 +200,4 @@ class ShareGroup:
 
     def _set(self, assignment: frozenset[TopicPartition]) -> None:
         self._assignment = assignment
-        self._changed.set()
         self._on_assignment(assignment)

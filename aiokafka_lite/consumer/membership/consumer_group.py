@@ -32,7 +32,6 @@ from aiokafka_lite.consumer.commits.auto_commit import Commits
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, GroupOptions
 from aiokafka_lite.consumer.membership.assignment import Assignment
 from aiokafka_lite.consumer.membership.chunk_polls import ChunkPolls
-from aiokafka_lite.consumer.membership.first_assignment import FirstAssignment
 from aiokafka_lite.consumer.membership.given_up import check_given_up
 from aiokafka_lite.consumer.membership.group_protocol import GroupProtocol
 from aiokafka_lite.consumer.membership.parting import Parting
@@ -46,6 +45,7 @@ from aiokafka_lite.group.assignment_lease import ConsumerGroupMetadata, LeaseBoo
 from aiokafka_lite.group.classic.machine import ClassicState
 from aiokafka_lite.group.membership_driver import GroupDriver
 from aiokafka_lite.group.offsets.store import Committed, OffsetStore
+from aiokafka_lite.reading.first_assignment import FirstAssignment
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -138,8 +138,8 @@ class ConsumerGroup:
         self._first = FirstAssignment(
             cluster,
             self.options,
-            subscription,
-            assignment,
+            subscribed=lambda: subscription.shared,
+            assigned=lambda: bool(assignment.partitions),
             gradual=protocol.gradual,
             raise_failure=self.raise_failure,
             heartbeat=self._heartbeat if options.modern else None,

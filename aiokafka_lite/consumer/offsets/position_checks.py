@@ -42,6 +42,7 @@ class PositionChecks:
         self._loop = loop
         self._rest: list[PartitionState] = []  # to be checked; some may be revoked by now
         self._scheduled = False
+        self._lacks_positions = False  # placed partitions need a lookup once all are placed
 
     def check_all(self) -> None:
         """Check all partitions: the first ones now, the others in later iterations."""
@@ -53,13 +54,25 @@ class PositionChecks:
         self._scheduled = False
         some = self._rest[-CHECKED_AT_ONCE:]
         del self._rest[-CHECKED_AT_ONCE:]
-        self.check(some)
+        if self._validate(some):
+            self._resolver.wake()
         if self._rest:
             self._scheduled = True
             self._loop.call_soon(self._check_more)
 
-    def check(self, states: Collection[PartitionState]) -> None:
-        """Check these partitions now."""
+    def on_placed(self, states: Collection[PartitionState], *, more: bool) -> None:
+        """Check partitions that have been placed.
+
+        Args:
+            more: True if other partitions follow: their positions are then looked up together.
+        """
+        self._lacks_positions |= self._validate(states)
+        if self._lacks_positions and not more:
+            self._lacks_positions = False
+            self._resolver.wake()
+
+    def _validate(self, states: Collection[PartitionState]) -> bool:
+        """Validate positions; return True if one of them is being looked up: the topic may have
+        been recreated, so it may need another lookup."""
         self._validation.on_metadata(states)
-        if any(state.reset is not None for state in states):
-            self._resolver.wake()  # a recreated topic may need a new lookup
+        return any(state.reset is not None for state in states)

@@ -85,6 +85,25 @@ async def test_a_stop_during_start_ends_the_start(cluster, make) -> None:
             await starting
 
 
+async def test_unsubscribing_during_start_ends_the_wait_for_partitions(cluster, make) -> None:
+    mute = True
+    fault = cluster.control(
+        ApiKey.SHARE_GROUP_HEARTBEAT, times=None, drop=True, when=lambda request: mute
+    )
+    consumer = make("jobs", request_timeout_ms=1000)
+    starting = asyncio.create_task(consumer.start())
+    async with asyncio.timeout(PATIENCE):
+        await fault.struck()
+        consumer.unsubscribe()
+        await starting
+    assert not consumer.subscription()
+    mute = False
+    cluster.produce("jobs", b"1", partition=0)
+    consumer.subscribe(["jobs"])
+    async with asyncio.timeout(PATIENCE):
+        assert (await consumer.getone()).value == b"1"
+
+
 async def test_a_stopped_consumer_leaves_no_task(cluster, make) -> None:
     async with make("jobs"):
         pass

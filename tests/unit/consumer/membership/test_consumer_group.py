@@ -12,7 +12,6 @@ import pytest
 from aiokafka_lite import SubscriptionPattern
 from aiokafka_lite.abc import ConsumerRebalanceListener
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.membership import first_assignment
 from aiokafka_lite.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka_lite.coordinator.protocol import (
     ConsumerProtocolMemberAssignment,
@@ -29,6 +28,7 @@ from aiokafka_lite.errors import (
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
+from aiokafka_lite.reading import first_assignment
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until

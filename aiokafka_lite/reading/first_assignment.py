@@ -1,21 +1,24 @@
-"""Waits for the first assignment of a subscription, on behalf of `start`."""
+"""Waits for the first assignment of a subscription, on behalf of `start`: of a consumer or of a
+share consumer."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Callable
+from typing import Final
 
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
-from aiokafka_lite.consumer.membership.assignment import Assignment
-from aiokafka_lite.consumer.membership.subscription import Subscription
 from aiokafka_lite.errors import ConsumerStoppedError, KafkaTimeoutError
 from aiokafka_lite.group.membership import MembershipOptions
 
-EMPTY_FOR = 6.0
+__all__ = ["FirstAssignment"]
+
+EMPTY_FOR: Final = 6.0
 """Seconds that `start` waits for the first partition if rebalances are not eager. The other members
-learn which partitions to revoke within a heartbeat interval (5 seconds by default in KIP-848)."""
+learn which partitions to revoke within a heartbeat interval (5 seconds by default in KIP-848), and
+a share group may have no partition for this member."""
 
 
 class FirstAssignment:
@@ -24,8 +27,8 @@ class FirstAssignment:
     Args:
         cluster: The cluster, which caches the group's coordinator.
         options: The membership's options.
-        subscription: The application's subscription.
-        assignment: The consumer's assignment.
+        subscribed: Returns True while the application's subscription needs a membership.
+        assigned: Returns True if any partition is assigned.
         gradual: True if rebalances are not eager, so that the first assignment may be empty.
         raise_failure: Raises the membership's failure, if any.
         heartbeat: Sends a heartbeat to ask for an assignment; None with the classic protocol.
@@ -36,9 +39,9 @@ class FirstAssignment:
         self,
         cluster: Cluster,
         options: MembershipOptions,
-        subscription: Subscription,
-        assignment: Assignment,
         *,
+        subscribed: Callable[[], bool],
+        assigned: Callable[[], bool],
         gradual: bool,
         raise_failure: Callable[[], None],
         heartbeat: Callable[[], None] | None,
@@ -46,8 +49,8 @@ class FirstAssignment:
     ) -> None:
         self._cluster = cluster
         self._options = options
-        self._subscription = subscription
-        self._assignment = assignment
+        self._subscribed = subscribed
+        self._assigned = assigned
         self._gradual = gradual
         self._raise_failure = raise_failure
         self._heartbeat = heartbeat
@@ -88,7 +91,7 @@ class FirstAssignment:
             ConsumerStoppedError: The consumer was stopped meanwhile.
         """
         group_id, timeout = self._options.group_id, self._options.request_timeout
-        while not self._made and self._subscription.shared:
+        while not self._made and self._subscribed():
             self._check()
             self._changed.clear()
             try:
@@ -106,11 +109,11 @@ class FirstAssignment:
         """Wait a limited time for the first partitions: there may be none to assign.
 
         If rebalances are not eager, a new member has no partitions until other members have revoked
-        some. With KIP-848, the broker responds at once, even if it does not know a topic yet or has
-        not resolved a pattern.
+        some. With KIP-848 and in a share group, the broker responds at once, even if it does not
+        know a topic yet or has not resolved a pattern.
         """
         until, pause = self._loop.time() + EMPTY_FOR, 0.1
-        while not self._assignment.partitions and self._subscription.shared:
+        while not self._assigned() and self._subscribed():
             self._check()
             left = until - self._loop.time()
             if left <= 0:
