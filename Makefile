@@ -19,10 +19,15 @@ JUDGED = tests/conformance tests/faults tests/foreign tests/oracle tests/real \
 # What test-fast collects: all but the folders whose every test is marked real or spark.
 FAST  := $(filter-out tests/__pycache__/ tests/real/ tests/spark/,$(sort $(wildcard tests/*/)))
 FAST_MARKS := -m "not real and not java and not brokers and not spark and not long" -q
+# The tests of a part, or those whose ids are in the file TESTS.
+TESTED = $(if $(TESTS),@$(TESTS),$(1))
 # `make test` runs so many parts at a time, the longest first.
 SLOTS := 2
+# `make check` and `make test` run up to so many failed tests again, alone, and list those that pass
+# then as flaky. AGAIN=0 tolerates none.
+AGAIN := 3
 PARTS := test-real test-spark test-fast test-pure
-GATES  = $(BIN)/python -m tools.gates --slots $(SLOTS) --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive --made $(DONE)/docs
+GATES  = $(BIN)/python -m tools.gates --slots $(SLOTS) --again $(AGAIN) --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive --made $(DONE)/docs
 
 # pytest rewrites the assertions of 480 files: cache them, rather than repeat it in each process.
 export PYTHONDONTWRITEBYTECODE :=
@@ -122,10 +127,10 @@ check: $(DONE)/spark $(DONE)/archive $(DONE)/docs ## Run make test, lint and doc
 test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
 	@# In a new clone, one process rewrites and caches the assertions, instead of all four.
 	@$(if $(FLAGS),,$(BIN)/pytest $(FAST) $(FAST_MARKS) --collect-only > /dev/null || true)
-	$(BIN)/pytest $(FAST) $(FAST_MARKS) $(PARALLEL) $(FLAGS)
+	$(BIN)/pytest $(call TESTED,$(FAST)) $(FAST_MARKS) $(PARALLEL) $(FLAGS)
 
 test-pure: $(DONE)/spark ## Run the unit tests of packages with native modules on the pure-Python twins
-	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest $(TWINS:%=tests/unit/%) tests/unit/test_build.py --ignore=$(SAME) \
+	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest $(call TESTED,$(TWINS:%=tests/unit/%) tests/unit/test_build.py --ignore=$(SAME)) \
 		-m "not real and not java and not spark and not long" -q $(PARALLEL) $(FLAGS)
 
 wheel-test: ## Build a wheel without git, install it into a bare venv, and run the unit tests with it; PYTHON=python3.13
@@ -135,10 +140,10 @@ test-asan: $(DONE)/dev ## Test the native modules under AddressSanitizer (gcc); 
 	SUITES="$(SUITES)" PROGRAMS=$(PROGRAMS) sh tools/test_asan.sh $(BIN)/python build/asan -n 2 $(FLAGS)
 
 test-real: $(DONE)/spark $(DONE)/archive ## Run the tests that need a real Kafka or Java
-	$(BIN)/pytest $(JUDGED) -m "(real or java) and not brokers and not spark and not long" $(WITH_BROKERS) $(FLAGS)
+	$(BIN)/pytest $(call TESTED,$(JUDGED)) -m "(real or java) and not brokers and not spark and not long" $(WITH_BROKERS) $(FLAGS)
 
 test-spark: $(DONE)/spark $(DONE)/archive ## Run the tests that need Spark (Java 17 or newer)
-	$(BIN)/pytest tests/spark -m "spark and not brokers and not long" $(WITH_BROKERS) $(FLAGS)
+	$(BIN)/pytest $(call TESTED,tests/spark) -m "spark and not brokers and not long" $(WITH_BROKERS) $(FLAGS)
 
 test-long: $(DONE)/spark $(DONE)/archive ## Run the tests that make test leaves out because they take long
 	$(BIN)/pytest -m "long and not brokers" $(WITH_BROKERS) $(FLAGS)

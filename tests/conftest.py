@@ -20,6 +20,7 @@ import hypothesis
 import pytest
 
 from tests.seeds import FIRST_SEED, exploring
+from tools.gates import FAILED_TESTS
 from tools.kafka import (
     KafkaNotAvailable,
     OwnCluster,
@@ -108,6 +109,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         reason = available()
         if reason is not None:
             _go_without(reason)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the ids of failed tests for `tools.gates`; without those of crashed processes."""
+    path = os.environ.get(FAILED_TESTS)
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if path and reporter and not hasattr(session.config, "workerinput"):
+        reports = [*reporter.stats.get("failed", []), *reporter.stats.get("error", [])]
+        Path(path).write_text("".join(f"{each.nodeid}\n" for each in reports if ran(each)))
+
+
+def ran(report: object) -> bool:
+    """True for a report of a test, unlike one of a module or of a crashed process."""
+    return getattr(report, "when", None) in ("setup", "call", "teardown")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -12,6 +12,14 @@ Options:
     --logs DIR  Directory for the output.
     --limit S   Seconds that one part may take (2,700 by default). A part that exceeds them is
                 interrupted and counted as failed, so that the run ends with a summary.
+    --again N   If at most N tests failed in all parts (0 by default), run those tests once more
+                when the parts are done, alone. A test that passes then is listed as flaky, and
+                does not fail the run: something else on the machine can make a test of real time
+                fail. A crash, a time limit and an error outside of tests fail the run at once.
+
+For `--again`, a part writes the ids of its failed tests to the file that the environment variable
+AIOKAFKA_LITE_FAILED_TESTS names, a line for each report (tests/conftest.py). Such a part takes the
+variable TESTS of make: a file with the ids of the tests to run.
 """
 
 from __future__ import annotations
@@ -39,6 +47,12 @@ NOTHING_SELECTED: Final = 5
 GRACE: Final = 8.0
 """Seconds that an interrupted part may take to end before the next stronger signal."""
 
+FAILED_TESTS: Final = "AIOKAFKA_LITE_FAILED_TESTS"
+"""The environment variable with the file to which pytest writes the ids of failed tests."""
+
+TESTS_FAILED: Final = 1
+"""pytest's exit status if tests failed and nothing else did."""
+
 _TICK: Final = 0.5
 """Seconds of one wait in the main thread. Python runs a signal's handler before or after a wait: a
 signal that arrives just before a wait without a timeout would have no effect until it ends."""
@@ -64,12 +78,14 @@ class Outcome:
         status: The exit status of the target's tool; 0 is success.
         seconds: The duration.
         counts: Number of tests by result; empty for a part that does not run pytest.
+        failed_tests: The ids of failed tests, one for each report; empty if they are unknown.
     """
 
     part: str
     status: int
     seconds: float
     counts: Counter[str] = field(default_factory=Counter)
+    failed_tests: list[str] = field(default_factory=list)
 
     @property
     def failed(self) -> bool:
@@ -80,6 +96,27 @@ class Outcome:
     def empty(self) -> bool:
         """True if the part had no test to run."""
         return self.status == NOTHING_SELECTED and not self.counts
+
+    @property
+    def repeatable(self) -> bool:
+        """True if the part failed in known tests only, so that they can run again."""
+        failures = self.counts["failed"] + self.counts["error"]
+        return self.status == TESTS_FAILED and 0 < failures == len(self.failed_tests)
+
+    def after(self, again: Outcome) -> Outcome:
+        """This outcome after its failed tests ran again.
+
+        Args:
+            again: The result of the second run, which decides.
+        """
+        tests = len(set(self.failed_tests))
+        if again.status or again.counts["passed"] != tests:
+            return self
+        kept = {what: n for what, n in self.counts.items() if what not in ("failed", "error")}
+        counts = Counter(kept)
+        counts["passed"] += self.counts["failed"]
+        counts["flaky"] = tests
+        return Outcome(self.part, 0, self.seconds + again.seconds, counts, self.failed_tests)
 
     def summary(self) -> str:
         """One line of the table."""
@@ -138,6 +175,7 @@ class Run:
         made: Prerequisites that `make` treats as up to date.
         logs: Directory for the output.
         limit: Seconds that one part may take.
+        again: Number of failed tests up to which they run again.
     """
 
     def __init__(
@@ -147,9 +185,11 @@ class Run:
         made: Sequence[str],
         logs: Path,
         limit: float = math.inf,
+        again: int = 0,
     ) -> None:
         self._parts = parts
         self._limit = limit
+        self._again = again
         self._slots = slots
         self._made = [f"--old-file={name}" for name in made]
         self._logs = logs
@@ -169,22 +209,38 @@ class Run:
                     ended, running = wait(running, _TICK, FIRST_EXCEPTION)
                     for run in ended:
                         run.result()
-                return [run.result() for run in runs]
+                return self._repeat([run.result() for run in runs])
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)
                 self._interrupt()
                 raise
 
-    def _run(self, part: str) -> Outcome:
-        log = self._logs / f"{part}.log"
-        self._print(f"{part}: started; its output is in {log} until it ends")
+    def _repeat(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Run the failed tests again if there are few of them, one part after the other."""
+        failed = [each for each in outcomes if each.failed]
+        tests = sum(len(set(each.failed_tests)) for each in failed)
+        if not all(each.repeatable for each in failed) or tests > self._again:
+            return outcomes
+        return [each.after(self._run_again(each)) if each.failed else each for each in outcomes]
+
+    def _run_again(self, failed: Outcome) -> Outcome:
+        tests = self._logs.absolute() / f"{failed.part}.again"
+        tests.write_text("".join(f"{test}\n" for test in dict.fromkeys(failed.failed_tests)))
+        return self._run(failed.part, "-again", [f"TESTS={tests}", "FLAGS=-n 0"])
+
+    def _run(self, part: str, suffix: str = "", variables: Sequence[str] = ()) -> Outcome:
+        log = self._logs / f"{part}{suffix}.log"
+        tests = log.absolute().with_suffix(".failed")
+        tests.unlink(missing_ok=True)
+        self._print(f"{part}{suffix}: started; its output is in {log} until it ends")
         began = time.monotonic()
         with log.open("wb") as output:
             with self._starting:  # after `_interrupt`, no process starts
                 if self._interrupted:
                     return Outcome(part, INTERRUPTED, 0.0)
                 process = subprocess.Popen(
-                    ["make", "--no-print-directory", *self._made, part],
+                    ["make", "--no-print-directory", *self._made, part, *variables],
+                    env={**os.environ, FAILED_TESTS: str(tests)},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -194,7 +250,9 @@ class Run:
             status = self._wait(process, part)
         text = log.read_text(errors="replace")
         found = outcome(part, status, time.monotonic() - began, text)
-        self._print(f"\n===== {part} =====\n{text}\n{found.summary()}\n")
+        if tests.exists():
+            found.failed_tests = tests.read_text().splitlines()
+        self._print(f"\n===== {part}{suffix} =====\n{text}\n{found.summary()}\n")
         return found
 
     def _wait(self, process: subprocess.Popen[bytes], part: str) -> int:
@@ -262,17 +320,28 @@ def main() -> int:
         metavar="S",
         help="seconds that one part may take (default: %(default)s)",
     )
+    parser.add_argument(
+        "--again",
+        type=int,
+        default=0,
+        metavar="N",
+        help="run the failed tests again, alone, if they are at most N (default: %(default)s)",
+    )
     given = parser.parse_args()
     began = time.monotonic()
     for ending in (signal.SIGTERM, signal.SIGHUP):  # the parts end with this process
         signal.signal(ending, signal.default_int_handler)
     try:
-        outcomes = Run(given.parts, given.slots, given.made, given.logs, given.limit)()
+        run = Run(given.parts, given.slots, given.made, given.logs, given.limit, given.again)
+        outcomes = run()
     except KeyboardInterrupt:
         return INTERRUPTED
     print("=" * 72)
     for each in outcomes:
         print(each.summary())
+    for each in outcomes:
+        for test in dict.fromkeys(each.failed_tests) if each.counts["flaky"] else ():
+            print(f"flaky: {test} failed in {each.part}, and passed when it ran alone")
     print(f"{total(outcomes)} in {time.monotonic() - began:.0f} s")
     return int(any(each.failed for each in outcomes) or all(each.empty for each in outcomes))
 
