@@ -9,13 +9,17 @@ where every write, close and connect has taken effect at the other end when the 
 import itertools
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any, Final
 from unittest.mock import patch
 
-__all__ = ["LocalSocket", "local_sockets"]
+__all__ = ["LOCAL_SOCKETS", "LocalSocket", "local_sockets"]
+
+LOCAL_SOCKETS: Final = sys.platform == "linux"
+"""True if this platform has local sockets with abstract names."""
 
 _PORTS: Final = itertools.count(20_000)
 _RUN: Final = os.urandom(8).hex()  # keeps the names of concurrent test processes apart

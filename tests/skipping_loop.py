@@ -7,6 +7,7 @@ takes no time here.
 """
 
 import asyncio
+import math
 import selectors
 from selectors import SelectorKey
 
@@ -21,7 +22,7 @@ _Events = list[tuple[SelectorKey, int]]
 class _Selector(selectors.DefaultSelector):
     def __init__(self, delay: float) -> None:
         super().__init__()
-        self.skipped = 0.0
+        self.now = 1000.0
         self.latency = 0.0
         self._delay = delay
         self._due: dict[int, float] = {}  # when a socket's delivery arrives, by descriptor
@@ -34,11 +35,11 @@ class _Selector(selectors.DefaultSelector):
             arrived = self._arrived(super().select(self._delay))
         if arrived:
             return arrived
-        waits = [due - self.skipped for due in self._due.values()]
+        waits = [due - self.now for due in self._due.values()]
         if timeout is not None:
             waits.append(timeout)
         if waits:
-            self.skipped += min(waits)
+            self.now += min(waits)
             return []
         if not self._delay:
             raise AssertionError("the event loop waits forever: no timer is set")
@@ -49,8 +50,8 @@ class _Selector(selectors.DefaultSelector):
         if not self.latency and not self._due:
             return events
         for key, _ in events:
-            self._due.setdefault(key.fd, self.skipped + self.latency)
-        arrived = [(key, mask) for key, mask in events if self._due[key.fd] <= self.skipped]
+            self._due.setdefault(key.fd, self.now + self.latency)
+        arrived = [(key, mask) for key, mask in events if self._due[key.fd] <= self.now]
         held = {key.fd for key, _ in events} - {key.fd for key, _ in arrived}
         self._due = {fd: due for fd, due in self._due.items() if fd in held}
         return arrived
@@ -71,7 +72,20 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         """Seconds."""
-        return 1000.0 + self._skipping.skipped
+        return self._skipping.now
+
+    @property
+    def _clock_resolution(self) -> float:
+        """asyncio runs timers that are due so many seconds later; its usual value is 1 ns.
+
+        Code that finds its timer early sets it anew. Here that would repeat forever: the clock
+        stands still while the loop has work.
+        """
+        return math.ulp(self.time())
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, seconds: float) -> None:
+        """Ignore the resolution of the system's clock."""
 
     def set_latency(self, seconds: float) -> None:
         """Let every delivery on a socket take this many seconds of the loop's time."""
