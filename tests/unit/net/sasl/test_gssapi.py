@@ -16,7 +16,8 @@ from aiokafka_lite.net.sasl import gssapi
 from aiokafka_lite.net.sasl.gssapi import LONGEST_ANSWER, MOST_STEPS, Gssapi
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
-from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing import FakeCluster, VirtualClock
+from aiokafka_lite.testing.security import authentication
 from tests.unit.net.sasl.stand_in_gss import StandInGss
 
 LAYERS = b"wrapped:\x01\x01\x00\x00"
@@ -110,9 +111,13 @@ async def test_producer_passes_its_options_on(
     assert set(gss.services) == {"brokers@kafka.example"}
 
 
-async def test_sessions_are_renewed_on_the_same_connection(gss: StandInGss) -> None:
+async def test_sessions_are_renewed_on_the_same_connection(
+    gss: StandInGss, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authentication, "LEAST_TIME_BETWEEN_MS", 0)
     settings: dict[str, Any] = {"users": {"alice": "-"}, "sasl_mechanisms": ["GSSAPI"]}
-    with FakeCluster(sasl_session_lifetime=2, **settings) as cluster:
+    # Time stands still for the broker: it closes no connection whose client is slow.
+    with FakeCluster(sasl_session_lifetime=0.5, clock=VirtualClock(), **settings) as cluster:
         connection = await open_connection(cluster, alice(gss))
         async with asyncio.timeout(60):
             while len(gss.services) < 3:
