@@ -79,7 +79,7 @@ if TYPE_CHECKING:  # imported when they are used: most consumers use none of the
     from aiokafka_lite.consumer.consumer_metrics import PartitionLag
     from aiokafka_lite.consumer.core import ConsumerCore
     from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
-    from aiokafka_lite.consumer.offsets.position_resolver import Found
+    from aiokafka_lite.consumer.offsets.offset_lookup import Found
     from aiokafka_lite.consumer.partitions.positions import PartitionState
     from aiokafka_lite.consumer.record_batches import Batches
     from aiokafka_lite.metrics_push.metrics_push import MetricsPush
@@ -1028,14 +1028,14 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
 
         Cancellation: safe.
         """
-        from aiokafka_lite.consumer.offsets.position_resolver import EARLIEST
+        from aiokafka_lite.consumer.offsets.offset_lookup import EARLIEST
 
         return await self._ends(partitions, EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the offset after the last record of each partition (with "read_committed": the
         last stable offset). Otherwise like `beginning_offsets`."""
-        from aiokafka_lite.consumer.offsets.position_resolver import LATEST
+        from aiokafka_lite.consumer.offsets.offset_lookup import LATEST
 
         return await self._ends(partitions, LATEST)
 

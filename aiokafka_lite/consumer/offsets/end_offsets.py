@@ -18,7 +18,7 @@ from typing import Final
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
-from aiokafka_lite.consumer.offsets.position_resolver import LATEST, Found, list_offsets
+from aiokafka_lite.consumer.offsets.offset_lookup import LATEST, Found, list_offsets
 from aiokafka_lite.consumer.partitions.positions import Ends, Positions
 from aiokafka_lite.errors import IllegalStateError, KafkaError
 from aiokafka_lite.structs import TopicPartition

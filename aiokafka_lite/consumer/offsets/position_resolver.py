@@ -1,21 +1,17 @@
-"""Looks up offsets at the brokers: the ends of partitions, and records by time.
+"""Finds the missing positions of assigned partitions in the background, without a read.
 
-`list_offsets` works for all partitions, assigned or not. `PositionResolver` looks up the missing
-positions of assigned partitions in the background, without a read. A newly assigned partition
-resumes at the group's committed offset (`CommittedReader`); without one, and after a
-reset, the reset policy applies.
+A newly assigned partition resumes at the group's committed offset (`CommittedReader`); without one,
+and after a reset, the reset policy applies: `list_offsets` asks the leaders.
 
 Non-obvious:
 
-- There is one request per leader. A partition without a leader waits alone and delays no other;
-  the partitions of an unknown topic wait for it together.
 - A position is dropped if the application called `seek` for its partition meanwhile, which changes
   the partition's fetch generation.
 - A lookup that waits for the group coordinator delays no other.
 - Lookups are retried for as long as a broker is unavailable. The first failure is logged, then a
   count once a minute, in one line for all partitions of a lookup.
 
-Source: ListOffsetsRequest.json v0-v11, KIP-79 (search by time), KIP-207, KIP-320.
+Source: KIP-320 (the leader epoch of a committed offset).
 """
 
 from __future__ import annotations
@@ -25,68 +21,42 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from copy import copy
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from aiokafka_lite._tasks import TaskOwner
-from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.large_metadata import Slices
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.outage import RepeatedKinds
-from aiokafka_lite.cluster.pace import Pace
-from aiokafka_lite.cluster.retry import LeaderOf, call
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
-from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel
+from aiokafka_lite.consumer.consumer_options import ConsumerOptions
+from aiokafka_lite.consumer.offsets.offset_lookup import (
+    EARLIEST,
+    LATEST,
+    NO_OFFSET,
+    Found,
+    list_offsets,
+    named,
+)
 from aiokafka_lite.consumer.partitions.fetch_source import UNKNOWN_EPOCH
 from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset, ResetByDuration
 from aiokafka_lite.errors import (
     FencedMemberEpochError,
     KafkaError,
-    KafkaProtocolError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
     StaleMemberEpochError,
-    TopicAuthorizationFailedError,
     UnknownMemberIdError,
-    UnsupportedForMessageFormatError,
-    for_code,
-)
-from aiokafka_lite.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
 )
 from aiokafka_lite.structs import TopicPartition
 
 log = logging.getLogger(__name__)
 
-EARLIEST: Final = -2
-LATEST: Final = -1
-"""Times that mean the ends of a partition."""
-
-_BY_TIME_FROM: Final = 1
-"""First version that finds a record by its time (Kafka 0.10.1)."""
-
-_ISOLATION_FROM: Final = 2
-_TIMEOUT_FROM: Final = 10
 LOOKED_UP_AT_ONCE: Final = 1000
 """Maximum number of partitions whose lookups are collected without yielding to the event loop."""
 
-_CONSUMER: Final = -1
-_NONE: Final = -1
-
 _TIME_OF: Final = {OffsetReset.EARLIEST: EARLIEST, OffsetReset.LATEST: LATEST}
-
-
-class _RetryLookup(KafkaError):
-    """An error code after which the lookup is retried. Java's consumer retries after all but two,
-    and refreshes the metadata: the leader epoch may be that of a topic that was recreated since."""
-
-    retriable = True
-    invalid_metadata = True
 
 
 class CommittedOffset(Protocol):
@@ -110,234 +80,6 @@ retriable error is retried; any other is raised to the application."""
 _OUT_OF_GROUP: Final = (FencedMemberEpochError, StaleMemberEpochError, UnknownMemberIdError)
 """The membership has ended or changed: its state machine removes the partitions, or learns the
 epoch to retry with. The application does not see these errors."""
-
-
-class Found(NamedTuple):
-    """The result of an offset lookup.
-
-    Attributes:
-        offset: The offset, or -1 if no record has that timestamp or a later one.
-        timestamp: The record's timestamp in milliseconds since the epoch; -1 for an end.
-    """
-
-    offset: int
-    timestamp: int
-
-
-async def list_offsets(
-    cluster: Cluster,
-    times: Mapping[TopicPartition, int],
-    deadline: float,
-    *,
-    isolation: IsolationLevel,
-    on_found: Callable[[TopicPartition, Found | KafkaError], None],
-    search: bool = False,
-) -> None:
-    """Look up an offset in each partition.
-
-    Args:
-        times: Milliseconds since the epoch, `EARLIEST` or `LATEST`, by partition.
-        deadline: In loop time.
-        isolation: With READ_COMMITTED the latest offset is the last stable offset.
-        on_found: Called once for each partition as the responses arrive; with a KafkaTimeoutError
-            for those without a response in time.
-        search: True if the brokers must support searching by time.
-
-    Cancellation: ends the lookup; `on_found` is not called for the remaining partitions.
-    """
-    pending = dict(times)
-
-    def settle(tp: TopicPartition, found: Found | KafkaError) -> None:
-        if pending.pop(tp, None) is not None:
-            on_found(tp, found)
-
-    asks: dict[asyncio.Future[None], Collection[TopicPartition]] = {}
-    turn = asyncio.Lock()
-    pace = Pace()
-    loop = asyncio.get_running_loop()
-
-    async def ask(partitions: Collection[TopicPartition]) -> None:
-        known, unknown = await _by_leader(cluster, partitions)
-        search_from = _BY_TIME_FROM if search else 0
-        for group in known:
-            if cluster.metadata.leader(*group[0]) is not None:  # otherwise no request is sent yet
-                await asyncio.sleep(pace.next_delay(loop.time()))
-            asking = _ask(cluster, group, pending, deadline, isolation, settle, search_from, turn)
-            asks[asyncio.ensure_future(asking)] = group
-        for topic, group in unknown.items():
-            learning = _wait_for_topic(cluster, topic, group, deadline, settle)
-            asks[asyncio.ensure_future(learning)] = group
-
-    try:
-        await ask(list(pending))
-        while asks:
-            done, _ = await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
-            again: list[TopicPartition] = []
-            for each in done:
-                again += [tp for tp in asks.pop(each) if tp in pending]
-                each.result()
-            # Unsettled partitions have another leader by now, and unknown ones have one.
-            await ask(again)
-    finally:
-        for each in asks:
-            each.cancel()
-
-
-async def _by_leader(
-    cluster: Cluster, partitions: Collection[TopicPartition]
-) -> tuple[list[list[TopicPartition]], dict[str, list[TopicPartition]]]:
-    """Group partitions by leader, and those of unknown topics by topic.
-
-    A partition without a leader is a group of its own. Yields to the event loop if there are many.
-    """
-    metadata = cluster.metadata
-    slices = Slices()
-    led: dict[int, list[TopicPartition]] = {}
-    alone: list[list[TopicPartition]] = []
-    unknown: dict[str, list[TopicPartition]] = {}
-    for tp in partitions:
-        if slices.over():
-            await slices.pause()
-        leader = metadata.leader(*tp)
-        if leader is not None:
-            led.setdefault(leader.node_id, []).append(tp)
-            continue
-        topic = metadata.topics.get(tp.topic)
-        if topic is None or topic.error is not None or not topic.partitions:
-            unknown.setdefault(tp.topic, []).append(tp)
-        else:
-            alone.append([tp])
-    return [*led.values(), *alone], unknown
-
-
-async def _wait_for_topic(
-    cluster: Cluster,
-    topic: str,
-    group: Collection[TopicPartition],
-    deadline: float,
-    settle: Callable[[TopicPartition, Found | KafkaError], None],
-) -> None:
-    """Wait until a topic, and with it the leaders of its partitions, is known."""
-    try:
-        await cluster.partitions_of(topic, deadline)
-    except KafkaTimeoutError as error:
-        for tp in group:
-            settle(tp, _timed_out(tp, error))
-    except KafkaError as error:
-        for tp in group:
-            settle(tp, copy(error))
-
-
-async def _ask(
-    cluster: Cluster,
-    group: Collection[TopicPartition],
-    pending: Mapping[TopicPartition, int],
-    deadline: float,
-    isolation: IsolationLevel,
-    settle: Callable[[TopicPartition, Found | KafkaError], None],
-    oldest: int,
-    turn: asyncio.Lock,
-) -> None:
-    """Request offsets from the leader of a group's first partition until that partition is settled.
-
-    Each request includes the other pending partitions of the group.
-
-    Args:
-        turn: Held while a response is applied in slices, so that responses take turns.
-    """
-    first = next(iter(group))
-    results: list[tuple[TopicPartition, Found | KafkaError]] = []
-
-    def build(version: int) -> ListOffsetsRequest:
-        topics: dict[str, ListOffsetsTopic] = {}
-        for tp in group:
-            if tp in pending:
-                topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
-                known = cluster.metadata.partition(*tp)
-                topic.partitions.append(
-                    ListOffsetsPartition(
-                        partition_index=tp.partition,
-                        # Lets a broker that is no longer the leader report it.
-                        current_leader_epoch=UNKNOWN_EPOCH if known is None else known.leader_epoch,
-                        timestamp=pending[tp],
-                    )
-                )
-        return ListOffsetsRequest(
-            replica_id=_CONSUMER,
-            isolation_level=isolation.value if version >= _ISOLATION_FROM else 0,
-            topics=list(topics.values()),
-            timeout_ms=_left_ms(deadline) if version >= _TIMEOUT_FROM else 0,
-        )
-
-    def check(response: ListOffsetsResponse) -> None:
-        results.clear()
-        for topic in response.topics:
-            for answer in topic.partitions:
-                tp = TopicPartition(topic.name, answer.partition_index)
-                if not answer.error_code:
-                    results.append((tp, _found(tp, answer)))
-                    continue
-                error = for_code(answer.error_code)(tp.topic)
-                if isinstance(error, TopicAuthorizationFailedError):
-                    results.append((tp, error))
-                elif isinstance(error, UnsupportedForMessageFormatError) and oldest:
-                    # This log format has no timestamps.
-                    results.append((tp, Found(_NONE, _NONE)))
-                elif tp == first:
-                    for known in results:
-                        settle(*known)  # now, because the next attempt may take a long time
-                    raise error if error.invalid_metadata else _RetryLookup(str(error)) from error
-        # The response lacks the first partition; retrying at once could loop forever.
-        missing = KafkaProtocolError(f"The leader of {_named(first)} returned no offset for it")
-        results.append((first, missing))
-
-    try:
-        await call(
-            cluster,
-            PerVersion(ListOffsetsRequest, build),
-            LeaderOf(*first),
-            deadline,
-            check=check,
-            oldest=oldest,
-        )
-    except KafkaTimeoutError as error:
-        for tp in group:
-            settle(tp, _timed_out(tp, error))
-    except KafkaError as error:
-        settle(first, error)
-    else:
-        async with turn:
-            slices = Slices()
-            for result in results:
-                settle(*result)
-                if slices.over():
-                    await slices.pause()
-
-
-def _timed_out(tp: TopicPartition, error: KafkaTimeoutError) -> KafkaTimeoutError:
-    timeout = KafkaTimeoutError(f"no offset of {_named(tp)} was found in time: {error.args[0]}")
-    timeout.__cause__ = error
-    return timeout
-
-
-def _found(tp: TopicPartition, answer: ListOffsetsPartitionResponse) -> Found | KafkaProtocolError:
-    found = Found(answer.offset, answer.timestamp)
-    if answer.offset == _NONE and answer.old_style_offsets:  # version 0 returns a list
-        found = Found(answer.old_style_offsets[0], _NONE)
-    if found.offset < _NONE:
-        return KafkaProtocolError(
-            f"The leader of {_named(tp)} returned the invalid offset {found.offset}"
-        )
-    return found
-
-
-def _named(tp: TopicPartition) -> str:
-    """Format a partition for errors."""
-    return f"{tp.topic}-{tp.partition}"
-
-
-def _left_ms(deadline: float) -> int:
-    return max(int((deadline - asyncio.get_running_loop().time()) * 1000), 1)
 
 
 _Wanted: TypeAlias = tuple[PartitionState, int]
@@ -489,7 +231,7 @@ class PositionResolver:
                         await slices.pause()
         except TimeoutError:
             missing = [state.tp for state in states if state.position is None]
-            some = ", ".join(map(_named, missing[:5]))
+            some = ", ".join(map(named, missing[:5]))
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             raise KafkaTimeoutError(f"no position of {some}{more} was found in time") from None
 
@@ -617,7 +359,7 @@ class PositionResolver:
     def _on_found(self, state: PartitionState, found: Found | KafkaError) -> None:
         if isinstance(found, KafkaError):
             self._fail(state, found)
-        elif isinstance(state.reset, ResetByDuration) and found.offset == _NONE:
+        elif isinstance(state.reset, ResetByDuration) and found.offset == NO_OFFSET:
             state.reset = OffsetReset.LATEST  # no record is that recent: start with the next one
         else:
             log.debug("%s: %s starts at offset %s", self._options.log_name, state, found.offset)

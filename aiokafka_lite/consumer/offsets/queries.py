@@ -8,7 +8,7 @@ from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.retry import ANY, call
 from aiokafka_lite.consumer.consumer_options import IsolationLevel
-from aiokafka_lite.consumer.offsets.position_resolver import Found, list_offsets
+from aiokafka_lite.consumer.offsets.offset_lookup import Found, list_offsets
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.structs import TopicPartition

@@ -11,7 +11,7 @@ from aiokafka_lite.cluster import outage
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.consumer_options import IsolationLevel
-from aiokafka_lite.consumer.offsets.position_resolver import EARLIEST, LATEST, Found, list_offsets
+from aiokafka_lite.consumer.offsets.offset_lookup import EARLIEST, LATEST, Found, list_offsets
 from aiokafka_lite.errors import (
     KafkaError,
     KafkaProtocolError,
