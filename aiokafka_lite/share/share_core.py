@@ -37,7 +37,7 @@ from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 from aiokafka_lite.reading.consumer_lifecycle import GIVE_UP_WITHIN
 from aiokafka_lite.share.acknowledgement import Failures
 from aiokafka_lite.share.acquired_records import Item
-from aiokafka_lite.share.group_beginning import begins_at_latest
+from aiokafka_lite.share.beginning_lookup import BeginningLookup
 from aiokafka_lite.share.leaders.leader_links import LeaderLinks
 from aiokafka_lite.share.leaders.link_owner import Claimant
 from aiokafka_lite.share.leaders.opening import Opening
@@ -61,9 +61,6 @@ log: Final = logging.getLogger(__name__)
 
 STOP_WITHIN: Final = 5.0
 """Seconds after which `stop` stops waiting."""
-
-LOOK_WITHIN: Final = 5.0
-"""Seconds that `start` looks where the group begins."""
 
 CLOSING_TAKES: Final = 0.5
 """Seconds of `STOP_WITHIN` reserved for ending tasks and connections."""
@@ -123,10 +120,15 @@ class ShareCore:
         self._leaders = LeaderLinks(cluster, self, options, options.decoding, self._tasks, loop)
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.opening = Opening(loop)
-        self._looked: frozenset[TopicPartition] = frozenset()  # their beginnings were looked up
-        self._looked_topics: set[str] = set()  # topics that `_look` was called for
-        self._looks_at_added = False  # True once `start` has looked up the first ones
-        self._looking = False  # True while a task looks up added partitions
+        self.beginnings = BeginningLookup(
+            cluster,
+            options,
+            self.opening,
+            self._tasks,
+            wake_leaders=self._leaders.wake,
+            reads_wait=lambda: bool(self.buffer.limits),
+            loop=loop,
+        )
         self._tracked: frozenset[str] = frozenset()
         self._failure: BaseException | None = None  # raised by the next read
         self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
@@ -188,73 +190,17 @@ class ShareCore:
             self.group.subscribe(self.topics)
             self._on_metadata(self.cluster.metadata)
             await self.group.wait_assigned()
-            self._looked = partitions = self.assignment
-            missing = await self._look(partitions)
+            await self.beginnings.look_up()
             self._check_running()  # `stop` may have been called meanwhile
-            self._warn_of_unopened(missing)
-        self._looks_at_added = True
-        self._look_at_added()
+        self.beginnings.follow()
         self.push.start(self._pushed_metrics)
-
-    async def _look(self, partitions: frozenset[TopicPartition]) -> set[TopicPartition]:
-        """Let the leaders look up where the group begins, so that it gets records sent from now on.
-
-        Returns:
-            The partitions whose leaders may not have done so.
-        """
-        deadline = self.loop.time() + min(LOOK_WITHIN, self.options.request_timeout)
-        topics = {tp.topic for tp in partitions}
-        warns = not topics <= self._looked_topics
-        self._looked_topics |= topics
-        if await begins_at_latest(
-            self.cluster,
-            self.options.group_id,
-            partitions,
-            deadline,
-            self.options.log_name,
-            warns=warns,
-        ):
-            return await self.opening.wait(
-                partitions & self.assignment, deadline, self._leaders.wake
-            )
-        return set()
-
-    def _look_at_added(self) -> None:
-        """Look up where the group begins in partitions that were assigned after the start."""
-        self._looked &= self.assignment
-        if not self._looks_at_added or self._looking or self.stopping:
-            return
-        if self.assignment - self._looked:
-            self._looking = True
-            self._tasks.spawn(self._open_added(), "look where the group begins")
-
-    async def _open_added(self) -> None:
-        try:
-            while not self.stopping and (added := self.assignment - self._looked):
-                self._looked |= added
-                missing = await self._look(added)
-                if missing and not self.buffer.limits:  # a waiting read fetches all partitions
-                    self._warn_of_unopened(missing)
-        finally:
-            self._looking = False
-
-    def _warn_of_unopened(self, missing: set[TopicPartition]) -> None:
-        if missing and not self.stopping:
-            log.warning(
-                "%s: no share session was opened for %s-%d%s yet; records that are sent before the "
-                "next read may be skipped",
-                self.options.log_name,
-                *min(missing),
-                f" and {len(missing) - 1} more partitions" if len(missing) > 1 else "",
-                extra=log_extra(self.options.log_name, min(missing)),
-            )
 
     async def stop(self) -> None:
         """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
         deadline = self.loop.time() + STOP_WITHIN
         self.stopping = True
         self.buffer.wake()
-        self.opening.end()
+        self.beginnings.end()
         try:
             await self.push.begin_to_close()  # with the metrics of a member that has not left
             async with self._stop_lock:
@@ -285,6 +231,7 @@ class ShareCore:
             return
         self.closed = self.stopping = True
         self.push.abort()
+        self.beginnings.end()
         self._leaders.abort()
         self._tasks.cancel()
         self.group.abort()
@@ -580,7 +527,7 @@ class ShareCore:
         self.assignment = assignment
         self.opening.on_assigned(assignment)
         self._route()
-        self._look_at_added()
+        self.beginnings.on_assigned(assignment)
 
     def _on_metadata(self, metadata: Metadata) -> None:
         if self.closed:

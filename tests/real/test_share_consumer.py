@@ -275,7 +275,7 @@ async def test_records_sent_after_a_later_subscribe_at_latest_are_delivered(kafk
         await producer.send_and_wait(name, b"before", partition=0)
         consumer.subscribe([name])
         core = consumer._core
-        while len(core._looked) < 3 or core._looking:
+        while len(core.beginnings.looked) < 3 or core.beginnings.looking:
             await asyncio.sleep(0.01)
         for partition in range(3):
             await producer.send_and_wait(name, b"after", partition=partition)

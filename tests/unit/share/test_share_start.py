@@ -12,7 +12,7 @@ from aiokafka_lite.admin import AIOKafkaAdminClient
 from aiokafka_lite.errors import TopicAuthorizationFailedError
 from aiokafka_lite.protocol.messages.share_fetch import ShareFetchResponse
 from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.share import share_core
+from aiokafka_lite.share import beginning_lookup
 from aiokafka_lite.testing import FakeCluster
 
 PATIENCE = 60.0
@@ -56,7 +56,7 @@ async def opened(
     core = consumer._core
     wanted = {TopicPartition(topic, number) for number in range(count)}
     async with asyncio.timeout(PATIENCE):
-        while core._looked != wanted or core._looking:
+        while core.beginnings.looked != wanted or core.beginnings.looking:
             cluster.advance(0.1)  # the coordinator assigns after an interval
             core.group.driver.rejoin("the test does not wait")  # only sends a heartbeat
             await asyncio.sleep(0.02)
@@ -131,7 +131,7 @@ async def test_nothing_is_acquired_early_of_a_group_that_begins_elsewhere(cluste
 async def test_start_does_not_wait_long_for_a_silent_leader(
     cluster, make, monkeypatch, caplog
 ) -> None:
-    monkeypatch.setattr(share_core, "LOOK_WITHIN", 0.5)
+    monkeypatch.setattr(beginning_lookup, "LOOK_WITHIN", 0.5)
     cluster.control(FETCH, times=None, node=1, drop=True)
     async with asyncio.timeout(PATIENCE), make("jobs", group_id="late") as consumer:
         assert "no share session was opened for jobs-1 yet" in caplog.text
