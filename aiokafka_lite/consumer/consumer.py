@@ -1161,7 +1161,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             IllegalStateError: Called in another event loop or thread than the consumer's.
         """
         self._check_home()
-        return self._core.metrics()
+        return self._core.metrics.values()
 
     def node_metrics(self) -> dict[int, dict[str, float | None]]:
         """Return the metrics of each broker by its node id, under the names of Kafka's node
@@ -1199,14 +1199,14 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         if partitions:
             found = (core.positions.get(as_partition(tp)) for tp in partitions)
             states = [state for state in found if state is not None]
-        return core.partition_metrics(states)
+        return core.metrics.of_partitions(states)
 
     def _observe(
         self, slice_size: int
     ) -> Generator[None, None, tuple[dict[str, float | None], list[PartitionLag]]]:
         """Read `metrics` and the lag of each partition, in slices of `slice_size` partitions."""
         self._check_home()
-        return self._core.observe(slice_size)
+        return self._core.metrics.observe(slice_size)
 
     def _metrics_push(self) -> MetricsPush:
         self._check_home()

@@ -23,8 +23,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Collection, Generator, Iterable, Mapping
-from time import monotonic, time
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from aiokafka_lite._home import check_home
@@ -38,18 +37,18 @@ from aiokafka_lite.cluster.subscribed_topics import topics_refusal, wait_for_top
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.buffering.record_reader import CHUNK, Reader
 from aiokafka_lite.consumer.buffering.waiters import Waiters
-from aiokafka_lite.consumer.consumer_metrics import Lags, PartitionLag
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, GroupOptions, OffsetReset
 from aiokafka_lite.consumer.fetching.fetcher import Fetcher
 from aiokafka_lite.consumer.membership.assignment import Assignment
 from aiokafka_lite.consumer.membership.subscription import Subscription
+from aiokafka_lite.consumer.metrics_reader import MetricsReader
 from aiokafka_lite.consumer.offsets.end_offsets import EndOffsets
 from aiokafka_lite.consumer.offsets.offset_validation import Validation
 from aiokafka_lite.consumer.offsets.position_checks import PositionChecks
 from aiokafka_lite.consumer.offsets.position_resolver import CommittedOffset, PositionResolver
 from aiokafka_lite.consumer.partitions.delivery import Delivery, Record
 from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE, UNKNOWN_EPOCH
-from aiokafka_lite.consumer.partitions.positions import Ends, PartitionState, Positions
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalStateError,
@@ -62,9 +61,8 @@ from aiokafka_lite.reading.heavy_batches import read_in_thread
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
-if TYPE_CHECKING:  # imported at runtime only with a group, or if brokers collect metrics
+if TYPE_CHECKING:  # imported at runtime only with a group
     from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
-    from aiokafka_lite.metrics_push.metric_points import ClientMetrics
     from aiokafka_lite.metrics_push.metrics_push import MetricsPush
 
 log = logging.getLogger(__name__)
@@ -162,7 +160,6 @@ class ConsumerCore:
             on_placed=self._on_placed,
             loop=loop,
         )
-        self._ends = EndOffsets(cluster, self.positions, options, self._tasks)
         self.validation = Validation(
             cluster, self.positions, self.buffer, options, self._tasks, loop, self._on_validated
         )
@@ -186,6 +183,18 @@ class ConsumerCore:
             ahead=not options.at_delivery,
             check_home=self.check_home,
             watch=self.group,
+        )
+        self.metrics = MetricsReader(
+            cluster,
+            options,
+            self.positions,
+            self.buffer,
+            self.fetcher,
+            self._waiters,
+            self.group,
+            EndOffsets(cluster, self.positions, options, self._tasks),
+            active=lambda: self.started and not self.stopping,
+            loop=loop,
         )
         self._tracked: frozenset[str] | None = frozenset()
         self._stop_lock = asyncio.Lock()  # a second `stop` waits for the first
@@ -285,7 +294,7 @@ class ConsumerCore:
                 error,
                 extra=log_extra(self.options.log_name),
             )
-        self.push.start(self._pushed_metrics)
+        self.push.start(self.metrics.pushed)
 
     async def _assign_first(self) -> None:
         """Assign the partitions of the subscription, divided among iterations of the event loop.
@@ -483,96 +492,6 @@ class ConsumerCore:
                 raise state.error
             self._check_running()
             await self.resolver.wait([state], deadline)
-
-    # --- metrics
-
-    def metrics(self) -> dict[str, float | None]:
-        """Return the consumer's metrics under Kafka's names."""
-        return self._metrics(Lags(self._ends_of(self.positions)))
-
-    def observe(
-        self, slice_size: int
-    ) -> Generator[None, None, tuple[dict[str, float | None], list[PartitionLag]]]:
-        """Read the metrics of the consumer and of each partition in slices.
-
-        The event loop may run at each yield.
-
-        Args:
-            slice_size: Number of partitions in a slice.
-        """
-        states = list(self.positions)
-        lags, ends = Lags(), list[Ends]()
-        for begin in range(0, len(states), slice_size):
-            if begin:
-                yield
-            part = [
-                state
-                for state in states[begin : begin + slice_size]
-                if self.positions.get(state.tp) is state  # not revoked meanwhile
-            ]
-            known = list(self.fetcher.ends(part, time()))
-            lags.add(known)
-            ends += known
-        self._look_up_outdated(ends, time())
-        return self._metrics(lags), lags.partitions
-
-    def _metrics(self, assigned: Lags) -> dict[str, float | None]:
-        group, now = self.group, self.loop.time()
-        values = self.buffer.metrics.snapshot(
-            assigned,
-            monotonic(),
-            buffered=self.buffer.bytes,
-            budget=self.options.buffer_memory,
-            group=None
-            if group is None
-            else (group.driver.membership.counters, group.commits.counters),
-            loop_time=now,
-        )
-        values.update(self.cluster.connection_metrics(now))
-        values["poll-idle-ratio-avg"] = self._waiters.idle_ratio(now)
-        return values
-
-    def partition_metrics(
-        self, states: Iterable[PartitionState]
-    ) -> dict[TopicPartition, dict[str, float | None]]:
-        """Return lag and lead of these partitions."""
-        return Lags(self._ends_of(states)).metrics()
-
-    def _pushed_metrics(self) -> ClientMetrics:
-        from aiokafka_lite.metrics_push.metric_points import ClientMetrics, PartitionMetrics
-
-        return ClientMetrics(
-            "consumer",
-            self.metrics,
-            lambda: self.cluster.node_metrics(self.loop.time()),
-            self._resource,
-            PartitionMetrics(
-                lambda: list(self.positions.partitions()),
-                lambda part: self.partition_metrics(
-                    [self.positions.state(tp) for tp in part if tp in self.positions]
-                ),
-            ),
-        )
-
-    def _resource(self) -> dict[str, str]:
-        """Return the attributes of this consumer for pushed metrics (KIP-714)."""
-        found = {"client_rack": self.options.client_rack}
-        if self.group is not None:
-            member = self.group.driver.membership.group_metadata()
-            found["group_id"] = member.group_id
-            found["group_instance_id"] = member.instance_id or ""
-            found["group_member_id"] = member.member_id
-        return {name: value for name, value in found.items() if value}
-
-    def _ends_of(self, states: Iterable[PartitionState]) -> list[Ends]:
-        now = time()
-        ends = list(self.fetcher.ends(states, now))
-        self._look_up_outdated(ends, now)
-        return ends
-
-    def _look_up_outdated(self, ends: list[Ends], now: float) -> None:
-        if self.started and not self.stopping:
-            self._ends.refresh(ends, now)
 
     # --- callbacks of the parts
 
