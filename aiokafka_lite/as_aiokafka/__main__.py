@@ -41,7 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     if module:
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
     else:
-        sys.path[0] = str(Path(rest[0]).resolve().parent)
+        if not sys.flags.safe_path:  # otherwise the first entry is not the current folder
+            sys.path[0] = str(Path(rest[0]).resolve().parent)
         runpy.run_path(rest[0], run_name="__main__")
     return 0
 

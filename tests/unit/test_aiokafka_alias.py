@@ -1,5 +1,6 @@
 """`import aiokafka` gives aiokafka_lite after `install_as_aiokafka`, each class once."""
 
+import os
 import subprocess
 import sys
 from importlib import import_module
@@ -10,10 +11,17 @@ import pytest
 from aiokafka_lite.as_aiokafka.import_alias import MODULES
 
 
-def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, cwd=cwd
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, cwd=cwd, env=env
     )
+
+
+def unsafe_path() -> dict[str, str]:
+    """Return the environment without PYTHONSAFEPATH, which a test of a wheel sets."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
 
 
 def python(code: str) -> str:
@@ -107,9 +115,24 @@ def test_program_runs_with_the_alias(tmp_path: Path) -> None:
         "sys.exit(3)\n"
     )
     expected = "__main__ aiokafka_lite.producer.producer beside ['-m', 'x']\n"
-    for how, where in (([str(program)], None), (["-m", "worker"], tmp_path)):
-        done = run("-m", "aiokafka_lite.as_aiokafka", *how, "-m", "x", cwd=where)
+    for how in ([str(program)], ["-m", "worker"]):
+        arguments = ("-m", "aiokafka_lite.as_aiokafka", *how, "-m", "x")
+        done = run(*arguments, cwd=tmp_path, env=unsafe_path())
         assert (done.stdout, done.stderr, done.returncode) == (expected, "", 3)
+
+
+@pytest.mark.parametrize("option", ["-P", "-u"])
+def test_program_has_the_import_path_that_python_gives_it(tmp_path: Path, option: str) -> None:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    program = folder / "worker.py"
+    program.write_text("import sys\nprint(sys.path)\n")
+    directly = run(option, str(program), cwd=tmp_path, env=unsafe_path())
+    aliased = run(
+        *(option, "-m", "aiokafka_lite.as_aiokafka", str(program)), cwd=tmp_path, env=unsafe_path()
+    )
+    assert (aliased.stdout, aliased.stderr) == (directly.stdout, "")
+    assert (str(folder) in directly.stdout) is (option != "-P")
 
 
 @pytest.mark.parametrize("arguments", [[], ["-m"], ["-c", "print(1)"]])
