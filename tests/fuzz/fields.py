@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -18,7 +19,7 @@ from aiokafka_lite.record.header import write_crc
 
 BITS: Final = {"int8": 8, "int16": 16, "uint16": 16, "int32": 32, "int64": 64}
 _FIELD: Final = re.compile(
-    r"^ {8}(\w+): (\[\])?(\w+)(?:, versions (\d+)(?:-(\d+))?)?[,.]", re.MULTILINE
+    r"^ {4}(\w+): (\[\])?(\w+)(?:, versions (\d+)(?:-(\d+))?)?[,.]", re.MULTILINE
 )
 _NEAR: Final = ("-1", "+1", "+5", "+1000", "+100000")
 
@@ -75,7 +76,7 @@ class _Field(NamedTuple):
 def _fields(struct: type[Struct]) -> tuple[_Field, ...]:
     """What the generated docstring says of a struct's fields."""
     found = []
-    for name, many, kind, first, last in _FIELD.findall(struct.__doc__ or ""):
+    for name, many, kind, first, last in _FIELD.findall(inspect.getdoc(struct) or ""):
         low = int(first) if first else 0
         high = int(last) if last else (low if first else 0x7FFF)
         found.append(_Field(name, bool(many), kind, range(low, high + 1)))
