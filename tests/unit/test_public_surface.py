@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, get_args, get_origin
 
 from aiokafka_lite import __version__
 
@@ -74,6 +74,8 @@ def snapshot() -> list[str]:
             elif inspect.isclass(value):
                 seen[id(value)] = f"{name}.{public}"
                 lines += [f"    {line}" for line in class_lines(public, value)]
+            elif alias := get_origin(value):
+                lines.append(f"    type {public} = {alias.__name__}[{arguments_of(value)}]")
             elif callable(value):
                 lines.append(f"    {kind_of(value)} {public}{parameters(value)}")
             else:
@@ -133,6 +135,14 @@ def class_lines(name: str, cls: type, *, made: bool = True) -> Iterator[str]:
             yield f"    {kind_of(value)} {member}{parameters(value)}"
         else:
             yield f"    {member}"
+
+
+def arguments_of(alias: object) -> str:
+    """Return the arguments of a generic alias, without the modules of classes."""
+    return ", ".join(
+        re.sub(r"\b(?:\w+\.)+", "", each.__name__ if inspect.isclass(each) else str(each))
+        for each in get_args(alias)
+    )
 
 
 def kind_of(function: object) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import aiokafka_lite
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.cli.commands import environment
 from tests.unit.guides import Guide
@@ -31,7 +32,7 @@ def test_blocks(kafka_broker: FakeCluster, tmp_path: Path) -> None:
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     variables = environment(kafka_broker.bootstrap_servers, tmp_path)
     variables["PATH"] = f"{program.parent}:{os.environ['PATH']}"
-    variables["PYTHONPATH"] = str(Path(__file__).parents[3])
+    variables["PYTHONPATH"] = str(Path(aiokafka_lite.__file__).parents[1])
     for number, (language, code) in enumerate(GUIDE.blocks):
         if language != "sh":
             continue
