@@ -36,7 +36,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline check test test-fast test-pure test-asan wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once scale spark-judge lint format bench docs \
+.PHONY: help venv demo pipeline check test test-fast test-pure test-asan wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once scale spark-judge lint format bench docs \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -178,6 +178,9 @@ fuzz: $(DONE)/dev ## Fuzz the decoders, the clients and the native classes
 	$(BIN)/python -m tests.fuzz.broker $(FLAGS)
 	$(BIN)/python -m tests.fuzz.extremes $(FLAGS)
 	$(BIN)/python -m tests.fuzz.handshake $(FLAGS)
+
+fuzz-asan: $(DONE)/dev ## Run all fuzzers with native modules under AddressSanitizer (gcc); FRAMES=1000000
+	FRAMES=$(or $(FRAMES),1000000) sh tools/test_asan.sh $(BIN)/python build/asan
 
 chaos: $(DONE)/interop ## Kill brokers for five minutes per test; no acknowledged record may be lost; MINUTES=5
 	CHAOS_MINUTES=$(or $(MINUTES),5) $(BIN)/pytest tests/faults $(FLAGS)

@@ -4,7 +4,8 @@
 #
 #     sh tools/test_asan.sh PYTHON FOLDER [arguments of pytest]
 #
-# SUITES and PROGRAMS choose what is run, and for how long. Needs a compiler with libasan (gcc).
+# SUITES and PROGRAMS choose what is run, and for how long. With FRAMES, it runs all fuzzers instead,
+# each with so many inputs. Needs a compiler with libasan (gcc).
 set -eu
 
 python=$(command -v "$1")
@@ -36,6 +37,14 @@ AIOKAFKA_LITE_REQUIRE_NATIVE=1 LDFLAGS="-fsanitize=address" \
 export LD_PRELOAD="$library" ASAN_OPTIONS="detect_leaks=0:quarantine_size_mb=32" PYTHONMALLOC=malloc
 export PYTHONPATH="$PWD" AIOKAFKA_LITE_REQUIRE_NATIVE=1
 
+if [ -n "${FRAMES:-}" ]; then
+    "$python" -m tests.fuzz.protocol --frames "$FRAMES"
+    "$python" -m tests.fuzz.records --sets "$FRAMES"
+    "$python" -m tests.fuzz.native --programs "$FRAMES"
+    "$python" -m tests.fuzz.broker --frames "$FRAMES"
+    "$python" -m tests.fuzz.handshake --bytes "$FRAMES"
+    exec "$python" -m tests.fuzz.extremes --limit "$((FRAMES / 1000 + 1))"
+fi
 "$python" -m tests.fuzz.native --programs "$programs"
 "$python" -m tests.fuzz.records --sets "$programs"
 # shellcheck disable=SC2086  # several folders

@@ -4,8 +4,8 @@
 
 Frames begin as bytes that the Java client wrote (the golden corpus), are damaged in one of the
 ways of `DAMAGES`, and are decoded as what they were or as something else. A decoder may read them
-or raise KafkaProtocolError; anything else fails the run, as does memory use by claimed
-sizes. The run prints what it tried.
+or raise KafkaProtocolError; anything else fails the run, as does a frame whose decoding takes
+longer, or allocates more, than `tests.fuzz.costs` allows for its size. The run prints what it tried.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from aiokafka_lite.errors import KafkaProtocolError
 from aiokafka_lite.protocol import framing
 from aiokafka_lite.protocol.message import Message, Request, Response
 from aiokafka_lite.protocol.primitives import Reader
+from tests.fuzz.costs import Costs, is_sanitized
 
 CORPUS = Path(__file__).parents[1] / "golden" / "messages.jsonl"
 GROWTH_LIMIT = 200 * 1024
@@ -106,6 +108,16 @@ def one_byte_repeated(raw: bytearray, chance: random.Random) -> bytearray:
     return bytearray([chance.choice((0, 1, 2, 0x7F, 0x80, 0xFF))]) * chance.choice((8, 64, 5000))
 
 
+def long_array(raw: bytearray, chance: random.Random) -> bytearray:
+    """An array of many elements of a byte each, somewhere: as many objects as can be had for them."""
+    count = chance.choice((100, 1000, 5000))
+    more = count + 1
+    flexible = bytes([more & 0x7F | 0x80, more >> 7]) if more > 0x7F else bytes([more])
+    head = chance.choice((flexible, struct.pack(">i", count)))
+    place = chance.randrange(len(raw) + 1)
+    return raw[:place] + head + bytes([chance.choice((0, 1))]) * count
+
+
 Damage = Callable[[bytearray, random.Random], bytearray]
 DAMAGES: tuple[Damage, ...] = (
     untouched,
@@ -119,16 +131,13 @@ DAMAGES: tuple[Damage, ...] = (
     removed,
     random_bytes,
     one_byte_repeated,
+    long_array,
 )
 
 
-def decode_hostile(sample: Sample, raw: bytes, chance: random.Random) -> str:
-    """Decode in one of the ways that bytes reach a decoder; tells how it ended.
-
-    What is decoded must be writable, and what is written must be read as the same.
-    """
+def decode(sample: Sample, raw: bytes, way: int) -> Message | None:
+    """Decode in one of the three ways that bytes reach a decoder; return None if it refuses them."""
     message, version, _ = sample
-    way = chance.randrange(3)
     decoded: Message
     try:
         if way == 0 and issubclass(message, Response):
@@ -145,6 +154,19 @@ def decode_hostile(sample: Sample, raw: bytes, chance: random.Random) -> str:
             decoded = message.decode(reader, version)
             reader.expect_end()
     except KafkaProtocolError:
+        return None
+    return decoded
+
+
+def decode_hostile(sample: Sample, raw: bytes, chance: random.Random, costs: Costs) -> str:
+    """Decode in one of the ways that bytes reach a decoder; return the result.
+
+    A decoded message must be writable, and the written one must be read as the same.
+    """
+    message, version, _ = sample
+    way = chance.randrange(3)
+    decoded = costs.check(len(raw), partial(decode, sample, raw, way))
+    if decoded is None:
         return "refused"
     written, again = bytearray(), bytearray()
     decoded.encode(written, version)
@@ -160,7 +182,7 @@ def run(frames: int, seed: int) -> int:
     tried: Counter[str] = Counter()
     ended: Counter[str] = Counter()
     messages: set[tuple[str, int]] = set()
-    slowest, total = 0.0, 0
+    costs, total = Costs(is_sanitized()), 0
     started = time.monotonic()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(frames):
@@ -169,16 +191,14 @@ def run(frames: int, seed: int) -> int:
         raw = bytes(damage(bytearray(sample[2]), chance))
         if chance.random() < 0.1:
             sample = chance.choice(samples)
-        begun = time.perf_counter()
         try:
-            end = decode_hostile(sample, raw, chance)
+            end = decode_hostile(sample, raw, chance, costs)
         except Exception:
             traceback.print_exc()
             name, version = sample[0].__name__, sample[1]
             print(f"FAILED: frame {number} of seed {seed}: {damage.__name__}, {name} {version}")
             print(f"bytes: {raw.hex()}")
             return 1
-        slowest = max(slowest, time.perf_counter() - begun)
         total += len(raw)
         tried[damage.__name__] += 1
         ended[end] += 1
@@ -189,7 +209,7 @@ def run(frames: int, seed: int) -> int:
     print(f"  decoders: {len(messages)} messages and versions of {len(samples)} samples")
     print("  damages: " + ", ".join(f"{name} {count}" for name, count in sorted(tried.items())))
     print("  ended: " + ", ".join(f"{name} {count}" for name, count in sorted(ended.items())))
-    print(f"  slowest frame {slowest * 1e3:.1f} ms, memory grew by {grown} KiB")
+    print(f"  a frame: {costs}; the process grew by {grown} KiB")
     if grown > GROWTH_LIMIT:
         print(f"FAILED: memory grew by {grown} KiB")
         return 1

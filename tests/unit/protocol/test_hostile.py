@@ -2,6 +2,7 @@
 
 import random
 import struct
+import time
 import tracemalloc
 
 import pytest
@@ -14,6 +15,7 @@ from aiokafka_lite.protocol.messages.fetch import FetchResponse
 from aiokafka_lite.protocol.messages.metadata import MetadataResponse
 from aiokafka_lite.protocol.primitives import Reader
 from aiokafka_lite.protocol.registry import API_MODULES, request_class, response_class
+from tests.fuzz.costs import CPU_LIMIT, Costs
 from tests.fuzz.protocol import DAMAGES, corpus, decode_hostile, run
 
 SAMPLES = corpus()
@@ -43,7 +45,21 @@ def test_random_bytes_raise_protocol_errors(decoder, raw: bytes) -> None:
 def test_damaged_messages_raise_protocol_errors(sample, damage, seed: int) -> None:
     chance = random.Random(seed)
     raw = bytes(damage(bytearray(sample[2]), chance))
-    assert decode_hostile(sample, raw, chance) in ("decoded", "refused")
+    assert decode_hostile(sample, raw, chance, Costs()) in ("decoded", "refused")
+
+
+def test_input_that_costs_too_much_fails_the_fuzzer() -> None:
+    def blocks_the_loop() -> None:
+        end = time.thread_time() + 2 * CPU_LIMIT
+        while time.thread_time() < end:
+            pass
+
+    with pytest.raises(AssertionError, match=r"100 bytes took 2\d\.\d ms"):
+        Costs().check(100, blocks_the_loop)
+    costs = Costs()
+    with pytest.raises(AssertionError, match="100 bytes allocated"):
+        for _ in range(100):
+            costs.check(100, lambda: bytes(200_000))
 
 
 @given(st.binary(max_size=60))
