@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiokafka_lite.cluster.cluster import Cluster
@@ -26,12 +26,16 @@ from tests.faults.proxy import Proxy
 from tools.kafka import KafkaCluster
 from tools.kafka.broker import free_ports
 
-__all__ = ["Embedded", "Real", "real_stage"]
+__all__ = ["Embedded", "Real", "Watch", "real_stage"]
 
 MOST_PARTITIONS = 12
 OPERATOR_TIMEOUT = 30.0  # seconds that an operator's command may take
 DURABLE = {"min.insync.replicas": 2}
 CUT_WITHIN = (100, 2_000, 50_000)  # bytes: in a header, in a batch, in one of the next requests
+
+
+Watch = Callable[[int, int, int], None]
+"""Takes the node of a fault, or -1 for any, and when it began and ended (monotonic ns)."""
 
 
 class Real:
@@ -44,6 +48,7 @@ class Real:
 
     Attributes:
         topics: Those that partitions are added to, and that other brokers may lead.
+        watches: Called with each fault that ended, by stages that report them.
         bootstrap_servers: The proxies, or the brokers where there are none.
         overdue: Seconds that outlast the client's request timeout.
     """
@@ -51,11 +56,16 @@ class Real:
     def __init__(self, kafka: KafkaCluster, proxies: Sequence[Proxy], seed: int) -> None:
         self.kafka = kafka
         self.topics: list[str] = []
+        self.watches: list[Watch] = []
         self.overdue = 4.0
         addresses = [f"127.0.0.1:{proxy.port}" for proxy in proxies]
         self.bootstrap_servers = ",".join(addresses) or kafka.bootstrap_servers
         self._proxies = proxies
         self._random = random.Random(seed)
+
+    def beside(self, seed: int) -> "Real":
+        """Another stage with the same brokers and proxies, and its own topics and draws."""
+        return Real(self.kafka, self._proxies, seed)
 
     @property
     def cuts(self) -> int:

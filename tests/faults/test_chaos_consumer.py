@@ -35,6 +35,7 @@ CLIENTS = os.environ.get("CHAOS_CLIENTS", "aiokafka_lite").split(",")
 SHORT = "CHAOS_MINUTES" not in os.environ
 ALL_MODES = "cooperative,consumer" if SHORT else "eager,cooperative,consumer"
 MODES = os.environ.get("CHAOS_MODES", ALL_MODES).split(",")
+PROCESSES = int(os.environ.get("CHAOS_GROUP_PROCESSES", "4"))
 SECONDS = MINUTES * 60 / len(MODES)
 
 PARTITIONS = 24
@@ -88,7 +89,7 @@ async def play_group(
         max_poll=8.0,
     )
     seed = SEED * 100 + number
-    fleet = Fleet(plan, folder, seed, CLIENTS)
+    fleet = Fleet(plan, folder, seed, CLIENTS, PROCESSES)
     count = RECORDS // len(MODES)
     load = Load(stage.bootstrap_servers, topics, rate=count / SECONDS, count=count)
     nodes, end = stage.kafka.node_ids, asyncio.Event()

@@ -23,7 +23,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -48,6 +48,7 @@ SEED = int(os.environ.get("CHAOS_SEED", "1"))
 MINUTES = float(os.environ.get("CHAOS_MINUTES", "0.15"))
 RECORDS = int(os.environ.get("CHAOS_RECORDS", "12000"))
 VERSION = os.environ.get("CHAOS_VERSION", NEWEST)
+PROCESSES = int(os.environ.get("CHAOS_SHARE_PROCESSES", "4"))
 SECONDS = MINUTES * 60
 
 PARTITIONS = 24
@@ -62,7 +63,7 @@ CATCH_UP = 90.0  # seconds in which the lag becomes smaller, likewise
 STOPS_WITHIN = 5.0 + 3.0 + 10.0  # seconds: stop()'s promise, the drain, and a machine that is busy
 
 GROUP = "sharers"
-TOPICS = ["orders", "events"]
+TOPICS = ["jobs", "mails"]
 LETTERS = "dlq.sharers"
 SESSION = 6.0  # seconds; partitions of a killed member may wait so long
 BROKER_CONFIG = {
@@ -89,10 +90,10 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(MINUTES * 180 + 1200)]
 
 
 class Watched:
-    """A stage whose faults the watch is told."""
+    """A stage that reports each fault to its watches."""
 
-    def __init__(self, stage: Real, watch: LeaderWatch) -> None:
-        self._stage, self._watch = stage, watch
+    def __init__(self, stage: Real) -> None:
+        self._stage = stage
 
     def __getattr__(self, kind: str) -> object:
         async def fault(node: int, seconds: float) -> None:
@@ -101,7 +102,8 @@ class Watched:
                 await getattr(self._stage, kind)(node, seconds)
             finally:
                 where = -1 if kind in WHOLE_CLUSTER else node
-                self._watch.on_trouble(where, begin, time.monotonic_ns())
+                for tell in self._stage.watches:
+                    tell(where, begin, time.monotonic_ns())
 
         return fault
 
@@ -282,45 +284,67 @@ def judge(
     return wrong
 
 
+async def play_share_group(
+    real: Real,
+    folder: Path,
+    happenings: Happenings,
+    report_faults: Callable[[], None] = lambda: None,
+) -> list[str]:
+    """The life of the group; return what was wrong.
+
+    Args:
+        real: The brokers.
+        folder: For files.
+        happenings: The log of events.
+        report_faults: Called before the judgement; may report more faults to the stage's watches.
+
+    Raises:
+        AssertionError: A member is stuck, or the group did not finish all records.
+    """
+    await prepare(real)
+    servers = real.bootstrap_servers
+    plan = SharePlan(servers, TOPICS, GROUP, "", "", [], "", CALM, LOCK)
+    fleet, watch = ShareFleet(plan, folder, SEED, PROCESSES), LeaderWatch(servers, TOPICS)
+    load = Load(servers, TOPICS, rate=RECORDS / SECONDS, count=RECORDS)
+    nodes, end = real.kafka.node_ids, asyncio.Event()
+    real.watches.append(watch.on_trouble)
+    watching = asyncio.create_task(watch.run())
+    try:
+        fleet.start()
+        async with asyncio.TaskGroup() as group:
+            for on, faults in (
+                (
+                    Watched(real),
+                    cluster_faults(SEED, nodes, LONGEST, PEACE, CLUSTER_FAULTS),
+                ),
+                (
+                    fleet,
+                    cluster_faults(SEED + 1, fleet.nodes, LONGEST, PEACE, SHARE_FLEET_FAULTS),
+                ),
+            ):
+                group.create_task(play(on, faults, end, happenings))
+            await load.run()
+            end.set()
+        happenings.tell(f"{sum(load.ends.values())} records are written, peace from now on")
+        await everybody_moves(fleet, servers, load.ends)
+        happenings.tell("every member was given records")
+        await everything_is_finished(servers, load.ends, fleet, happenings, folder)
+        happenings.tell("the group has no lag")
+        await fleet.end()
+        wrong = await lag_by_java(real, load.ends)
+        dead = await dead_letters(real)
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
+        fleet.kill_all()
+    report_faults()
+    return wrong + judge(fleet, watch, load.ends, dead, happenings)
+
+
 async def test_every_record_is_accepted_and_each_repeat_has_a_cause(tmp_path: Path) -> None:
     print(f"\nseed {SEED}, {MINUTES:g} minutes, {RECORDS} records, Kafka {VERSION}")
     happenings = Happenings()
     async with stage(tmp_path) as real:
         happenings.tell("the brokers are up")
-        await prepare(real)
-        servers = real.bootstrap_servers
-        plan = SharePlan(servers, TOPICS, GROUP, "", "", [], "", CALM, LOCK)
-        fleet, watch = ShareFleet(plan, tmp_path, SEED), LeaderWatch(servers, TOPICS)
-        load = Load(servers, TOPICS, rate=RECORDS / SECONDS, count=RECORDS)
-        nodes, end = real.kafka.node_ids, asyncio.Event()
-        watching = asyncio.create_task(watch.run())
-        try:
-            fleet.start()
-            async with asyncio.TaskGroup() as group:
-                for on, faults in (
-                    (
-                        Watched(real, watch),
-                        cluster_faults(SEED, nodes, LONGEST, PEACE, CLUSTER_FAULTS),
-                    ),
-                    (
-                        fleet,
-                        cluster_faults(SEED + 1, fleet.nodes, LONGEST, PEACE, SHARE_FLEET_FAULTS),
-                    ),
-                ):
-                    group.create_task(play(on, faults, end, happenings))
-                await load.run()
-                end.set()
-            happenings.tell(f"{sum(load.ends.values())} records are written, peace from now on")
-            await everybody_moves(fleet, servers, load.ends)
-            happenings.tell("every member was given records")
-            await everything_is_finished(servers, load.ends, fleet, happenings, tmp_path)
-            happenings.tell("the group has no lag")
-            await fleet.end()
-            wrong = await lag_by_java(real, load.ends)
-            dead = await dead_letters(real)
-        finally:
-            watching.cancel()
-            await asyncio.wait([watching])
-            fleet.kill_all()
-    wrong += judge(fleet, watch, load.ends, dead, happenings)
+        wrong = await play_share_group(real, tmp_path, happenings)
     assert not wrong, "\n".join([f"{len(wrong)} in all", *wrong[:60]])

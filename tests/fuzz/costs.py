@@ -88,9 +88,10 @@ class Costs:
             self.fattest = max(self.fattest, (peak - FIXED_BYTES) / size)
 
     def __str__(self) -> str:
+        slowest, fattest = self.slowest * 1000, max(0.0, self.fattest)
         return (
-            f"slowest {self.slowest * 1000:.2f} ms of CPU, "
-            f"most memory {max(0.0, self.fattest):.0f} bytes per byte beyond {FIXED_BYTES >> 10} KiB"
+            f"slowest {slowest:.2f} ms of CPU, "
+            f"most memory {fattest:.0f} bytes per byte beyond {FIXED_BYTES >> 10} KiB"
         )
 
 

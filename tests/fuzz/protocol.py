@@ -5,7 +5,8 @@
 Frames begin as bytes that the Java client wrote (the golden corpus), are damaged in one of the
 ways of `DAMAGES`, and are decoded as what they were or as something else. A decoder may read them
 or raise KafkaProtocolError; anything else fails the run, as does a frame whose decoding takes
-longer, or allocates more, than `tests.fuzz.costs` allows for its size. The run prints what it tried.
+longer, or allocates more, than `tests.fuzz.costs` allows for its size. The run prints what it
+tried.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def one_byte_repeated(raw: bytearray, chance: random.Random) -> bytearray:
 
 
 def long_array(raw: bytearray, chance: random.Random) -> bytearray:
-    """An array of many elements of a byte each, somewhere: as many objects as can be had for them."""
+    """An array of many elements of a byte each, somewhere: they become as many objects."""
     count = chance.choice((100, 1000, 5000))
     more = count + 1
     flexible = bytes([more & 0x7F | 0x80, more >> 7]) if more > 0x7F else bytes([more])
@@ -136,7 +137,7 @@ DAMAGES: tuple[Damage, ...] = (
 
 
 def decode(sample: Sample, raw: bytes, way: int) -> Message | None:
-    """Decode in one of the three ways that bytes reach a decoder; return None if it refuses them."""
+    """Decode in one of the three ways that bytes reach a decoder; None if it refuses them."""
     message, version, _ = sample
     decoded: Message
     try:

@@ -1,0 +1,131 @@
+"""One workload of an endurance piece, in a process of its own; `endurance` starts it.
+
+    python -m tests.faults.endurance_lane LANE BOOTSTRAP VERSION FOLDER
+
+LANE is "producer", "group", "exactly-once", "share" or "steady". The first four are the workloads
+of the chaos runs, with the same ledgers; the environment variables of those (CHAOS_SEED,
+CHAOS_MINUTES, CHAOS_RECORDS, ...) configure them. Their processes are killed, stopped and restarted
+here; the brokers' faults happen elsewhere, and are read from FOLDER/../faults.jsonl at the end.
+"steady" is a service that nothing strikes: its memory, descriptors and tasks must not grow.
+
+Exit status 1 if something was wrong; the output says what.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from aiokafka_lite import AIOKafkaAdminClient
+from aiokafka_lite.admin import NewTopic
+from tests.faults.endurance_steady import serve
+from tests.faults.schedule import Happenings
+from tests.faults.stages import Real
+from tools.kafka.releases import release
+
+__all__ = ["LANES", "FarStage"]
+
+LANES = ("producer", "group", "exactly-once", "share", "steady")
+FAULTS = "faults.jsonl"
+"""The file with the faults that ended: `{"node": 1, "begin": ns, "end": ns}` a line."""
+CREATE = 60.0  # seconds that creating a topic may take
+
+
+class FarStage(Real):
+    """The brokers of another process, which strikes them; a fault here is a pause."""
+
+    def __init__(self, bootstrap: str, version: str, folder: Path) -> None:
+        self._folder = folder
+        kafka: Any = SimpleNamespace(
+            bootstrap_servers=bootstrap,
+            node_ids=[0, 1, 2],
+            release=release(version),
+            create_topic=lambda *spec: asyncio.run(_create(bootstrap, *spec)),
+        )
+        super().__init__(kafka, [], 0)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _FAULTS:
+            return _pause
+        return super().__getattribute__(name)
+
+    def report_faults(self) -> None:
+        """Tell the watches of all faults so far."""
+        path = self._folder / FAULTS
+        for line in path.read_text().splitlines() if path.exists() else ():
+            fault = json.loads(line)
+            for tell in self.watches:
+                tell(fault["node"], fault["begin"], fault["end"])
+
+
+_FAULTS = frozenset(
+    {"kill", "kill_for_long", "outage", "freeze", "freeze_all", "restart", "lead_elsewhere"}
+    | {"move_coordinator", "move_coordinators", "grow", "cut", "delay", "stall"}
+)
+
+
+class LaneHappenings(Happenings):
+    """The events of a lane, without the faults of brokers, which happen elsewhere."""
+
+    def tell(self, what: str) -> None:
+        """Print what happened in this process."""
+        if what.split()[0] not in _FAULTS:
+            super().tell(what)
+
+
+async def _pause(node: int, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+
+
+async def _create(
+    bootstrap: str,
+    topic: str,
+    partitions: int = 1,
+    replication_factor: int | None = None,
+    config: dict[str, Any] | None = None,
+) -> None:
+    """Create a topic, while brokers may be struck."""
+    configs = {name: str(value) for name, value in (config or {}).items()}
+    new = NewTopic(topic, partitions, replication_factor or 3, topic_configs=configs)
+    async with AIOKafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+        (await admin.create_topics([new], timeout_ms=int(CREATE * 1000))).raise_for_errors()
+
+
+async def _play(lane: str, bootstrap: str, version: str, folder: Path) -> list[str]:
+    stage, happenings = FarStage(bootstrap, version, folder.parent), LaneHappenings()
+    if lane == "producer":
+        from tests.faults.test_chaos_producer import produce_and_judge
+
+        return await produce_and_judge(stage, happenings)
+    if lane == "group":
+        from tests.faults.test_chaos_consumer import MODES, judge, play_group
+
+        fleet, ends = await play_group(stage, MODES[0], 0, folder, happenings)
+        return judge(fleet, ends, MODES[0], happenings)
+    if lane == "exactly-once":
+        from tests.faults.test_exactly_once_judged import process_all
+
+        return await process_all(stage, folder, happenings)
+    if lane == "share":
+        from tests.faults.test_chaos_share import play_share_group
+
+        return await play_share_group(stage, folder, happenings, stage.report_faults)
+    return await serve(bootstrap, happenings)
+
+
+def main() -> int:
+    """Run the lane; see the module docstring."""
+    lane, bootstrap, version, folder = sys.argv[1:]
+    began = time.monotonic()
+    wrong = asyncio.run(_play(lane, bootstrap, version, Path(folder)))
+    for each in wrong[:60]:
+        print(f"WRONG: {each}")
+    print(f"{lane}: {len(wrong)} wrong, {time.monotonic() - began:.0f} s", flush=True)
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
