@@ -9,7 +9,11 @@ takes no time here.
 import asyncio
 import math
 import selectors
+import threading
+from collections.abc import Callable
+from contextvars import Context
 from selectors import SelectorKey
+from typing import Any
 
 __all__ = ["SkippingLoop"]
 
@@ -24,10 +28,13 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self.now = 1000.0
         self.latency = 0.0
+        self.intruded = False
         self._delay = delay
         self._due: dict[int, float] = {}  # when a socket's delivery arrives, by descriptor
 
     def select(self, timeout: float | None = None) -> _Events:
+        if self.intruded and not self._delay:
+            raise AssertionError("another thread did some work, which the clock has skipped")
         arrived = self._arrived(super().select(0))
         if arrived or (timeout is not None and timeout <= 0):
             return arrived
@@ -62,12 +69,13 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
     Args:
         delay: Real seconds to wait for a delivery before time is skipped. With `local_sockets` it
-            is 0: what happens in the loop then depends on nothing outside the process, and a loop
-            that has nothing to wait for fails.
+            is 0: what happens in the loop then depends on nothing outside its thread. A loop that
+            has nothing to wait for fails, and so does one that another thread calls.
     """
 
     def __init__(self, delay: float = LOOPBACK_DELAY) -> None:
         self._skipping = _Selector(delay)
+        self._owner = threading.get_ident()
         super().__init__(self._skipping)
 
     def time(self) -> float:
@@ -86,6 +94,14 @@ class SkippingLoop(asyncio.SelectorEventLoop):
     @_clock_resolution.setter
     def _clock_resolution(self, seconds: float) -> None:
         """Ignore the resolution of the system's clock."""
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., object], *arguments: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call back in the loop, as asyncio does; see `delay`."""
+        if threading.get_ident() != self._owner:
+            self._skipping.intruded = True
+        return super().call_soon_threadsafe(callback, *arguments, context=context)
 
     def set_latency(self, seconds: float) -> None:
         """Let every delivery on a socket take this many seconds of the loop's time."""

@@ -1,22 +1,40 @@
 """Fixtures and hooks shared by several folders of unit tests."""
 
 import asyncio
+import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from aiokafka_lite.net import dial
+from aiokafka_lite.testing.server import broker_server
 from tests.fair_loop import new_loop
+from tests.jumping_loop import JUMPS
+from tests.local_sockets import LOCAL_SOCKETS, local_sockets
+from tests.skipping_loop import SkippingLoop
 
 
 def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The default loop; folders that also run on uvloop override it."""
+    """The default loop, or one that skips idle time; folders with uvloop override this hook."""
+    if item.get_closest_marker("unhurried") and JUMPS not in os.environ:
+        return {"asyncio": lambda: SkippingLoop(delay=0) if LOCAL_SOCKETS else SkippingLoop()}
     # A real broker uses wall-clock time, so its clients must, too.
     real = item.get_closest_marker("real") or "kafka" in getattr(item, "fixturenames", ())
     return {"asyncio": asyncio.new_event_loop if real else new_loop}
+
+
+@pytest.fixture(autouse=True)
+def local_network(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Deliver at once where idle time is skipped: it must not skip a delivery."""
+    if request.node.get_closest_marker("unhurried") and LOCAL_SOCKETS:
+        with local_sockets(dial, broker_server):
+            yield
+    else:
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
 from aiokafka_lite.structs import BrokerMetadata, TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 TOPICS = {"orders": 3, "payments": 1}
 
 

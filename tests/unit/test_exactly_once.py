@@ -28,6 +28,8 @@ from aiokafka_lite.read_process_write import ExactlyOnce, TransactionBatch
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 INPUT, OUTPUT, GROUP = "orders", "meals", "kitchen"
 PARTITIONS = 3
 

@@ -10,6 +10,8 @@ from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 ORDERS = TopicPartition("orders", 0)
 
 

@@ -1,6 +1,5 @@
 """What the consumer's tests share: a cluster, consumers of it, and both builds of the delivery."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
 from types import ModuleType
@@ -12,36 +11,9 @@ from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.fetching.fetcher import Fetcher
 from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
 from aiokafka_lite.consumer.partitions.positions import PartitionState
-from aiokafka_lite.net import dial
 from aiokafka_lite.testing import FakeCluster
-from aiokafka_lite.testing.server import broker_server
-from tests.local_sockets import LOCAL_SOCKETS, local_sockets
-from tests.skipping_loop import SkippingLoop
-from tests.unit.conftest import pytest_asyncio_loop_factories as usual_loops
-
-UNHURRIED = {"test_committing", "test_group_error_table"}
-"""Files whose tests skip idle time: no session or deadline there depends on the machine's load."""
 
 MakeConsumer = Callable[..., AIOKafkaConsumer]
-
-
-def pytest_asyncio_loop_factories(
-    item: pytest.Item,
-) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """The loop of all unit tests, or one that skips idle time."""
-    if item.path.stem in UNHURRIED:
-        return {"asyncio": lambda: SkippingLoop(delay=0) if LOCAL_SOCKETS else SkippingLoop()}
-    return usual_loops(item)
-
-
-@pytest.fixture(autouse=True)
-def local_network(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Deliver at once where idle time is skipped: it must not skip a delivery."""
-    if request.path.stem not in UNHURRIED or not LOCAL_SOCKETS:
-        yield
-        return
-    with local_sockets(dial, broker_server):
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.makers import append, numbered
 
+pytestmark = pytest.mark.unhurried
+
 P0 = TopicPartition("orders", 0)
 BACKOFF = 0.1
 WATCHED = 0.5

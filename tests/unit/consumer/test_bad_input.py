@@ -17,6 +17,8 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.conftest import MakeConsumer
 
+pytestmark = pytest.mark.unhurried
+
 TP = TopicPartition("orders", 0)
 
 

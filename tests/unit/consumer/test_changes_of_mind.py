@@ -19,6 +19,8 @@ from tests.seeds import seeds
 from tests.unit.consumer.makers import until
 from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 
+pytestmark = pytest.mark.unhurried
+
 TOPICS = {"a": 3, "b": 4, "c": 2}
 WHIMS = ["subscribe", "unsubscribe", "pattern", "assign", "rebalance", "read", "read"]
 SECONDS = 2.0

@@ -27,6 +27,8 @@ from tests.unit.consumer.makers import append, numbered, until
 from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 from tests.unit.error_table import METADATA_IS_OLD, PASSES, reactions
 
+pytestmark = pytest.mark.unhurried
+
 Make = Callable[..., AIOKafkaConsumer]
 ORDERS = TopicPartition("orders", 0)
 OTHER = TopicPartition("other", 0)

@@ -13,6 +13,8 @@ from aiokafka_lite.testing import FakeCluster
 from .conftest import MakeConsumer
 from .makers import append, numbered
 
+pytestmark = pytest.mark.unhurried
+
 Record = ConsumerRecord[Any, Any]
 TP0 = TopicPartition("orders", 0)
 

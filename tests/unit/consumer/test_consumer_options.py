@@ -14,6 +14,8 @@ from aiokafka_lite.consumer.consumer_arguments import group_options as arguments
 from aiokafka_lite.consumer.consumer_options import OffsetReset
 from aiokafka_lite.coordinator.assignors.range import RangePartitionAssignor
 
+pytestmark = pytest.mark.unhurried
+
 MODERN = {"group_id": "g", "group_protocol": "consumer"}
 
 

@@ -19,6 +19,8 @@ from tests.seeds import seeds
 from tests.unit.consumer.conftest import MakeConsumer
 from tests.unit.consumer.makers import append
 
+pytestmark = pytest.mark.unhurried
+
 P0 = TopicPartition("orders", 0)
 STEPS = 60
 SEEDS = int(os.environ.get("SEEDS", "8"))

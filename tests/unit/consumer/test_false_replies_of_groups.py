@@ -17,6 +17,8 @@ from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
 from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 
+pytestmark = pytest.mark.unhurried
+
 VALUES = numbered(20)
 HEARTBEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
 NOWHERE = UUID(int=77)

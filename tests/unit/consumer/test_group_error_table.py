@@ -23,6 +23,8 @@ from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 from tests.unit.group import test_driver_error_table as fates
 from tests.unit.group.test_driver_error_table import Fate
 
+pytestmark = pytest.mark.unhurried
+
 AT_ONCE = 12
 """Consumers; more would only wait for each other."""
 

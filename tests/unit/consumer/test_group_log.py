@@ -11,6 +11,8 @@ from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import until
 from tests.unit.consumer.members import CONFIGS, PROTOCOLS, Make, members
 
+pytestmark = pytest.mark.unhurried
+
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[FakeCluster]:

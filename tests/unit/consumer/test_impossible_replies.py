@@ -13,6 +13,8 @@ from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.conftest import MakeConsumer
 from tests.unit.lies import LIES, NEEDS_PATIENCE
 
+pytestmark = pytest.mark.unhurried
+
 ASKED = [ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.METADATA, ApiKey.API_VERSIONS]
 VALUES = [b"%d" % number for number in range(20)]
 CASES = [

@@ -9,6 +9,8 @@ import pytest
 from aiokafka_lite import AIOKafkaConsumer
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 COUNT = 5
 
 

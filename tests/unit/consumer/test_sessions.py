@@ -18,6 +18,8 @@ from tests.seeds import seeds
 from tests.unit.consumer.conftest import MakeConsumer
 from tests.unit.consumer.makers import append, numbered, until
 
+pytestmark = pytest.mark.unhurried
+
 P0, P1, P2 = (TopicPartition("orders", i) for i in range(3))
 
 FINAL_EPOCH = -1

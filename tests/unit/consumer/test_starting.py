@@ -21,6 +21,8 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.conftest import MakeConsumer
 
+pytestmark = pytest.mark.unhurried
+
 FIRST = TopicPartition("orders", 0)
 
 

@@ -14,6 +14,8 @@ from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
 from tests.unit.consumer.members import CONFIGS, JOIN, PROTOCOLS, Diary, orders
 
+pytestmark = pytest.mark.unhurried
+
 OTHER = TopicPartition("other", 0)
 
 

@@ -35,6 +35,8 @@ from tests.seeds import seeds
 from tests.unit.consumer.makers import append, numbered
 from tests.unit.consumer.members import CONFIGS, PROTOCOLS
 
+pytestmark = pytest.mark.unhurried
+
 TOPICS = {"a": 3, "b": 4, "c": 2}
 RECORDS = 400
 PARTITIONS = [TopicPartition(topic, n) for topic, count in TOPICS.items() for n in range(count)]

@@ -34,6 +34,8 @@ from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
 from tests.unit.consumer.members import CONFIGS, JOIN, PROTOCOLS, Diary, Make, members, orders, take
 
+pytestmark = pytest.mark.unhurried
+
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[FakeCluster]:

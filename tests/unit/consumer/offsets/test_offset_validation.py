@@ -28,6 +28,8 @@ from tests.unit.consumer.makers import append, numbered, until
 from tests.unit.consumer.test_resuming import Commit, Group, member
 from tests.unit.error_table import assert_reactions, reactions
 
+pytestmark = pytest.mark.unhurried
+
 P0, P1 = (TopicPartition("orders", i) for i in range(2))
 ASKED = ApiKey.OFFSET_FOR_LEADER_EPOCH
 

@@ -26,6 +26,8 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
 
+pytestmark = pytest.mark.unhurried
+
 Answers = dict[TopicPartition, Found | KafkaError]
 
 
