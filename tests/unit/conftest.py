@@ -5,9 +5,11 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from aiokafka_lite._threads import ThreadPool
 from aiokafka_lite.net import dial
 from aiokafka_lite.testing.server import broker_server
 from tests.fair_loop import new_loop
@@ -27,10 +29,15 @@ def pytest_asyncio_loop_factories(
     return {"asyncio": asyncio.new_event_loop if real else new_loop}
 
 
+def _refuse(*_: object) -> NoReturn:
+    pytest.fail("a file marked `unhurried` uses another thread, whose work takes no time there")
+
+
 @pytest.fixture(autouse=True)
-def local_network(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Deliver at once where idle time is skipped: it must not skip a delivery."""
+def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Deliver at once where idle time is skipped: it must not skip a delivery, nor work."""
     if request.node.get_closest_marker("unhurried") and LOCAL_SOCKETS:
+        monkeypatch.setattr(ThreadPool, "run", _refuse)
         with local_sockets(dial, broker_server):
             yield
     else:

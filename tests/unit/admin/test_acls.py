@@ -27,6 +27,8 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 ORDERS = ResourcePattern(ResourceType.TOPIC, "orders")
 MAY_READ = AclBinding(ORDERS, "User:alice", AclOperation.READ)
 MAY_NOT_WRITE = AclBinding(

@@ -20,6 +20,8 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 ALICE = ClientQuotaEntity({"user": "alice"})
 DEFAULT = ClientQuotaEntity({"user": None})
 BOTH = ClientQuotaEntity({"user": "alice", "client-id": "app"})

@@ -11,6 +11,8 @@ from aiokafka_lite.admin import AclOperation, AIOKafkaAdminClient
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, UnsupportedVersionError
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 
 async def test_the_cluster_as_aiokafka_describes_it(
     admin: AIOKafkaAdminClient, brokers: FakeCluster

@@ -23,6 +23,8 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 ORDERS = ConfigResource("topic", "orders")
 NONE = ConfigResource("topic", "none")
 

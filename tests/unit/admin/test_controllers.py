@@ -19,6 +19,8 @@ from aiokafka_lite.protocol.messages.describe_cluster import (
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 
 @pytest.fixture
 def active(brokers: FakeCluster) -> list[int]:

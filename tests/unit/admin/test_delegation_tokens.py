@@ -24,6 +24,8 @@ from aiokafka_lite.protocol.messages.expire_delegation_token import ExpireDelega
 from aiokafka_lite.protocol.messages.renew_delegation_token import RenewDelegationTokenResponse
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 SECRET = b"the-secret-hmac"
 OF_TOKENS = {
     ApiKey.CREATE_DELEGATION_TOKEN,

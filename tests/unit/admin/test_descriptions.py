@@ -28,6 +28,8 @@ from aiokafka_lite.protocol.messages.describe_topic_partitions import Cursor
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 UNKNOWN = UnknownTopicOrPartitionError.errno
 
 

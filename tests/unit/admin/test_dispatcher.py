@@ -36,6 +36,8 @@ from aiokafka_lite.protocol.messages.list_offsets import (
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 PARTITIONS = [TopicPartition("orders", number) for number in range(6)]
 GROUPS = [f"group-{number}" for number in range(6)]
 

@@ -18,6 +18,8 @@ from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 DYING = 1
 PARTITIONS = [TopicPartition("solo", number) for number in range(6)]
 """Partition n has one replica, on broker n % 3."""

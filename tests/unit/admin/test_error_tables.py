@@ -28,6 +28,8 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.error_table import assert_reactions, reactions
 
+pytestmark = pytest.mark.unhurried
+
 COORDINATOR = "COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR"
 SETTLING = f"{COORDINATOR} REBALANCE_IN_PROGRESS"
 MOVED = (

@@ -24,6 +24,8 @@ from aiokafka_lite.protocol.messages.update_features import (
 )
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 GROUPS = "group.version"
 REMOVE = FeatureUpdate(0, FeatureUpgradeType.SAFE_DOWNGRADE)
 

@@ -12,6 +12,8 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 GROUPS = [f"group-{number}" for number in range(6)]
 """Enough for every broker to coordinate some."""
 

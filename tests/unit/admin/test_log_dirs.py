@@ -29,6 +29,8 @@ from aiokafka_lite.protocol.messages.describe_log_dirs import (
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 ORDERS = TopicPartition("orders", 0)
 
 

@@ -23,6 +23,8 @@ from aiokafka_lite.protocol.messages.add_raft_voter import AddRaftVoterResponse
 from aiokafka_lite.protocol.messages.remove_raft_voter import RemoveRaftVoterResponse
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 DIRECTORY = UUID(int=7)
 ENDPOINT = RaftVoterEndpoint("CONTROLLER", "controller.example", 9093)
 CHANGES = {ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UNREGISTER_BROKER}

@@ -30,6 +30,8 @@ from aiokafka_lite.protocol.messages.list_partition_reassignments import (
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 NONE = TopicPartition("none", 0)
 

@@ -21,6 +21,8 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 

@@ -34,6 +34,8 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.error_table import assert_reactions, reactions
 
+pytestmark = pytest.mark.unhurried
+
 ONE, TWO, THREE = (TopicPartition("orders", number) for number in range(3))
 
 

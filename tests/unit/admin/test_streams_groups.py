@@ -23,6 +23,8 @@ from aiokafka_lite.protocol.messages import streams_group_describe as messages
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 ONE = TopicPartition("orders", 0)
 
 

@@ -25,6 +25,8 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 
 async def test_topics_are_created_as_described(
     admin: AIOKafkaAdminClient, brokers: FakeCluster

@@ -33,6 +33,8 @@ from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, CoordinatorType, FakeCluster
 from tests.unit.error_table import assert_reactions, reactions
 
+pytestmark = pytest.mark.unhurried
+
 ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 IDS = [f"tx-{number}" for number in range(6)]
 

@@ -17,8 +17,6 @@ from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.conftest import MakeConsumer
 from tests.unit.consumer.makers import append, numbered, until
 
-pytestmark = pytest.mark.unhurried
-
 P0, P1, P2 = (TopicPartition("orders", i) for i in range(3))
 
 

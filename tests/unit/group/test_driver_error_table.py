@@ -19,6 +19,8 @@ from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.group.crew import CrewMember, until
 from tests.unit.group.test_membership_driver import CONFIGS
 
+pytestmark = pytest.mark.unhurried
+
 AT_ONCE = 12
 """Members; more would only wait for each other."""
 

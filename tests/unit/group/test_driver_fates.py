@@ -13,6 +13,8 @@ from tests.seeds import seeds
 from tests.unit.group.crew import Crew
 from tests.unit.group.test_membership_driver import CONFIGS
 
+pytestmark = pytest.mark.unhurried
+
 EVENTS = 25
 PARTITIONS = 8
 

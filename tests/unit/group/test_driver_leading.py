@@ -18,6 +18,8 @@ from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.group.crew import Crew, CrewMember, until
 from tests.unit.group.test_membership_driver import CONFIGS
 
+pytestmark = pytest.mark.unhurried
+
 
 @pytest.fixture
 async def embedded() -> AsyncIterator[FakeCluster]:

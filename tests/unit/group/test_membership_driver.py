@@ -8,6 +8,8 @@ import pytest
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.group.crew import Crew, CrewMember, until
 
+pytestmark = pytest.mark.unhurried
+
 CONFIGS = {
     "group.initial.rebalance.delay.ms": 50,
     "group.min.session.timeout.ms": 500,

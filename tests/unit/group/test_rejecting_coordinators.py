@@ -14,6 +14,8 @@ from aiokafka_lite.structs import HealthState
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from aiokafka_lite.testing.control import Fault
 
+pytestmark = pytest.mark.unhurried
+
 BROKERS = 3
 PARTITION = TopicPartition("orders", 0)
 

@@ -20,6 +20,8 @@ from aiokafka_lite.testing import FakeCluster
 
 from .conftest import Recorded
 
+pytestmark = pytest.mark.unhurried
+
 PATIENCE = 60.0
 
 

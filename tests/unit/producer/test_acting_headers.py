@@ -9,6 +9,8 @@ import pytest
 from aiokafka_lite.errors import ProducerClosed
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 Make = Callable[..., Any]
 
 

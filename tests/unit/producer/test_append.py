@@ -11,6 +11,8 @@ from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.murmur2 import murmur2
 from aiokafka_lite.record.record_set import RecordSet
 
+pytestmark = pytest.mark.unhurried
+
 
 @pytest.fixture
 def make_core(room: dict[str, ModuleType]) -> Callable[..., Any]:

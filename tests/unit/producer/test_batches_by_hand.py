@@ -15,6 +15,8 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.testing import FakeCluster, VirtualClock
 
+pytestmark = pytest.mark.unhurried
+
 Make = Callable[..., Any]
 Stored = Callable[[FakeCluster, str], dict[int, list[Any]]]
 

@@ -18,6 +18,8 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.record.murmur2 import murmur2
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 Make = Callable[..., Any]
 Stored = Callable[[FakeCluster, str], dict[int, list[Any]]]
 

@@ -9,6 +9,8 @@ from aiokafka_lite.protocol.messages.init_producer_id import InitProducerIdRespo
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 
 def known() -> ProducerIdentity:
     identity = ProducerIdentity(wanted=True)

@@ -21,6 +21,8 @@ from aiokafka_lite.producer.obstacles import Obstacle, why_memory_is_short
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 Make = Callable[..., Any]
 
 IN_HASTE = {"delivery_timeout_ms": 500, "request_timeout_ms": 200}

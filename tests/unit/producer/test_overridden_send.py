@@ -8,6 +8,8 @@ import pytest
 from aiokafka_lite import AIOKafkaProducer
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 
 class Stamping(AIOKafkaProducer):
     """Adds a header to each record, as applications and tracers do."""

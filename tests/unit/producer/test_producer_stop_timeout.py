@@ -9,6 +9,8 @@ from aiokafka_lite import AIOKafkaProducer
 from aiokafka_lite.errors import KafkaConfigurationError, ProducerClosed
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 
 async def test_end_of_the_block_waits_no_longer_than_stop_timeout_ms(
     make_producer: Callable[..., Any],

@@ -12,6 +12,8 @@ from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import CoordinatorType, FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 NAME = "payments"
 
 

@@ -21,6 +21,8 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 Make = Callable[..., Any]
 
 

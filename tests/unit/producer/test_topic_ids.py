@@ -11,6 +11,8 @@ from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 Make = Callable[..., Any]
 Stored = Callable[[FakeCluster, str], dict[int, Any]]
 

@@ -37,6 +37,8 @@ from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 Make = Callable[..., Any]
 
 TOPICS = {"orders": 3, "bills": 1}

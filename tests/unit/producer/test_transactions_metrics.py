@@ -11,6 +11,8 @@ from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 NAMES = {
     f"txn-{what}-time-ns-total" for what in ("abort", "begin", "commit", "init", "send-offsets")
 }

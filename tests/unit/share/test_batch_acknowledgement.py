@@ -12,6 +12,8 @@ import pytest
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.share.share_record import ShareRecords
 
+pytestmark = pytest.mark.unhurried
+
 PATIENCE = 60.0
 ACKNOWLEDGE = ApiKey.SHARE_ACKNOWLEDGE
 

@@ -10,6 +10,8 @@ from aiokafka_lite.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.share.conftest import MakeShareConsumer
 
+pytestmark = pytest.mark.unhurried
+
 PATIENCE = 60.0
 
 

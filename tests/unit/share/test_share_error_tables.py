@@ -20,6 +20,8 @@ from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster, Fault, VirtualClock
 from tests.unit.error_table import METADATA_IS_OLD, PASSES, assert_reactions, reactions
 
+pytestmark = pytest.mark.unhurried
+
 FETCH, ACKNOWLEDGE = ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
 HEARTBEAT = ApiKey.SHARE_GROUP_HEARTBEAT
 PATIENCE = 60.0

@@ -11,6 +11,8 @@ from aiokafka_lite import ConsumerRecord
 from aiokafka_lite.abc import ConsumerInterceptor
 from aiokafka_lite.errors import KafkaConnectionError
 
+pytestmark = pytest.mark.unhurried
+
 PATIENCE = 60.0
 
 Records = list[ConsumerRecord[Any, Any]]

@@ -24,6 +24,8 @@ from aiokafka_lite.protocol.messages.share_acknowledge import ShareAcknowledgeRe
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 PATIENCE = 60.0
 SHARE_FETCH = ApiKey.SHARE_FETCH
 

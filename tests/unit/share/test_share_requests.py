@@ -19,6 +19,8 @@ from aiokafka_lite.share.share_requests import (
     acquired_ranges,
 )
 
+pytestmark = pytest.mark.unhurried
+
 LAST = 2**63 - 1
 PATIENCE = 30.0
 

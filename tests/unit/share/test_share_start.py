@@ -15,6 +15,8 @@ from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.share import beginning_lookup
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 PATIENCE = 60.0
 FETCH = ApiKey.SHARE_FETCH
 

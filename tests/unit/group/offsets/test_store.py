@@ -33,6 +33,8 @@ from aiokafka_lite.testing import FakeCluster
 from tests.unit.error_table import METADATA_IS_OLD, PASSES, assert_reactions, reactions
 from tests.unit.lies import LIES, NEEDS_PATIENCE
 
+pytestmark = pytest.mark.unhurried
+
 ORDERS = [TopicPartition("orders", number) for number in range(3)]
 COMMIT, FETCH = ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH
 

@@ -21,6 +21,8 @@ from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 Make = Callable[..., Any]
 Stored = Callable[[FakeCluster, str], dict[int, list[Any]]]
 

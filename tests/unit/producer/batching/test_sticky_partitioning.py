@@ -13,6 +13,8 @@ from aiokafka_lite.cluster.metadata import Partition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.producer.batching.test_accumulator import Bench
 
+pytestmark = pytest.mark.unhurried
+
 PARTITIONS = 4
 BATCH = 300  # bytes, of the bench
 Make = Callable[..., Any]

@@ -6,11 +6,15 @@ import asyncio
 from collections.abc import Callable
 from uuid import UUID
 
+import pytest
+
 from aiokafka_lite.errors import UnknownError
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.share.share_session import PartitionId
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
+
+pytestmark = pytest.mark.unhurried
 
 PATIENCE = 60.0
 

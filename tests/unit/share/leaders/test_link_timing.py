@@ -19,6 +19,8 @@ from aiokafka_lite.protocol.messages.share_fetch import ShareFetchResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
+pytestmark = pytest.mark.unhurried
+
 PATIENCE = 60.0
 FETCH, ACKNOWLEDGE = ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
 
