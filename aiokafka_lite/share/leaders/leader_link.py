@@ -317,10 +317,13 @@ class LeaderLink:
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
-        lost = InvalidRecordStateError("the consumer was stopped before the record's result")
-        self._results.fail(self._exchanges.in_flight, lost, renews=False)
-        self._exchanges.in_flight = {}
-        self.pending.lose(lost)
+        self._exchanges.abort()
+        self.pending.lose(
+            InvalidRecordStateError(
+                "the consumer was stopped before it sent the acknowledgement; the group delivers "
+                "the record again"
+            )
+        )
         self.session.reset()
         self.wake()
         self._settled.set()

@@ -138,16 +138,21 @@ class LeaderLinks:
         """Send the last marks, and close the sessions, until the deadline (loop time)."""
         for link in self._links.values():
             link.stop()
-        tasks = list(self._link_tasks.values())
-        if tasks:
-            await asyncio.wait(tasks, timeout=max(0.0, deadline - self._loop.time()))
+        # Each by itself: a leader that does not answer must not delay what the others are sent.
         closings = [
-            self._tasks.spawn(link.close(deadline), f"close {node_id}")
+            self._tasks.spawn(
+                self._close(link, self._link_tasks[node_id], deadline), f"close {node_id}"
+            )
             for node_id, link in self._links.items()
-            if self._link_tasks[node_id].done()
         ]
         if closings:
             await asyncio.wait(closings, timeout=max(0.0, deadline - self._loop.time()))
+
+    async def _close(self, link: LeaderLink, task: asyncio.Task[None], deadline: float) -> None:
+        """Wait for the exchange in progress of a link, and close its session."""
+        await asyncio.wait([task], timeout=max(0.0, deadline - self._loop.time()))
+        if task.done():
+            await link.close(deadline)
 
     def abort(self) -> None:
         """End at once, without awaiting."""

@@ -344,6 +344,12 @@ class LinkExchanges:
         self.in_flight = parts
         self._pace.on_taken(self._pending.waiting, self._time())
 
+    def abort(self) -> None:
+        """The consumer ends: the broker may have applied the request in flight, or may not."""
+        parts, self.in_flight = self.in_flight, {}
+        self._results.fail(parts, self._stopped(), renews=False)
+        parts.clear()  # the task of the request has nothing to fail any more
+
     def _take_hints(self, response: ShareFetchResponse | ShareAcknowledgeResponse) -> None:
         hints = leader_hints(response, self._results.topics)
         if hints:
