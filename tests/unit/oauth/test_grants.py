@@ -126,8 +126,9 @@ async def test_other_statuses_are_retried(server: OidcServer, status: int) -> No
 
 async def test_outage_ends_with_a_retriable_error_at_the_timeout(server: OidcServer) -> None:
     server.answer = lambda _: (503, {}, b"")
-    with pytest.raises(KafkaConnectionError, match=r"no token within 0.3 s; last attempt: 503"):
-        await make(server, timeout=0.3).token()
+    with pytest.raises(KafkaConnectionError, match=r"no token within 2 s; last attempt: 503"):
+        await make(server, timeout=2).token()
+    assert len(server.received) > 1
 
 
 async def test_silent_server_ends_with_a_retriable_error_at_the_timeout(
@@ -146,7 +147,7 @@ async def test_closed_port_is_retried_until_the_timeout(server: OidcServer) -> N
     with OidcServer(lambda _: success("x")) as gone:
         url = gone.url
     with pytest.raises(KafkaConnectionError, match="refused"):
-        await ClientCredentials(url, "orders", SECRET, timeout=0.3).token()
+        await ClientCredentials(url, "orders", SECRET, timeout=2).token()
 
 
 async def test_redirect_does_not_take_the_credentials_along(server: OidcServer) -> None:
