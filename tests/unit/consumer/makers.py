@@ -89,6 +89,6 @@ def numbered(count: int, start: int = 0) -> list[bytes]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something that nobody announces."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.002)

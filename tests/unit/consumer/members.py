@@ -86,5 +86,5 @@ def orders(*partitions: int) -> set[TopicPartition]:
 
 
 async def take(consumer: AIOKafkaConsumer, count: int) -> list[bytes]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [(await consumer.getone()).value or b"" for _ in range(count)]

@@ -2,9 +2,11 @@
 
 import asyncio
 import gc
+import select
 import socket
 import ssl
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,11 +29,13 @@ from aiokafka_lite.protocol.messages.fetch import (
     PartitionData,
 )
 from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
+from aiokafka_lite.testing import FakeCluster
 from tests.unit.net.scripted import Peer
 
 Serve = Callable[..., Any]
@@ -662,3 +666,19 @@ async def test_the_same_options_serve_many_connections(serve: Serve, connect: Co
     futures = [each.send(heartbeat(n), HEARTBEAT) for n, each in enumerate(connections)]
     assert [(await future).throttle_time_ms for future in futures] == list(range(5))
     assert repr(connections[0]) == f"<Connection to 127.0.0.1:{broker.port}: 0 in flight>"
+
+
+async def test_a_response_that_arrived_while_the_loop_was_blocked_is_not_overdue() -> None:
+    """Both loops read sockets before they run timers, as Java reads before it checks deadlines."""
+    with FakeCluster() as cluster:  # in a thread of its own: it answers while this loop is blocked
+        host, _, port = cluster.bootstrap_servers.rpartition(":")
+        connection = await Connection.open(host, int(port), ConnectionOptions())
+        sent = connection.send(MetadataRequest(topics=[]), 1, timeout=1.0)
+        await asyncio.sleep(0)  # uvloop writes in its next iteration
+        transport: Any = connection._transport._transport
+        if not sent.done():  # the broker is rarely so quick
+            arrived, _, _ = select.select([transport.get_extra_info("socket")], [], [], 60)
+            assert arrived
+        time.sleep(1.2)  # noqa: ASYNC251 (the application blocks the loop beyond the deadline)
+        assert (await sent).brokers
+        connection.close()

@@ -23,6 +23,8 @@ from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.error_table import METADATA_IS_OLD, PASSES, assert_reactions, reactions
 
+pytestmark = pytest.mark.unhurried
+
 PLAIN = reactions(retry=PASSES, refresh=METADATA_IS_OLD, otherwise="fail")
 
 IDEMPOTENT = reactions(

@@ -11,6 +11,8 @@ from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.lies import LIES, NEEDS_PATIENCE
 
+pytestmark = pytest.mark.unhurried
+
 ASKED = [ApiKey.PRODUCE, ApiKey.INIT_PRODUCER_ID, ApiKey.METADATA, ApiKey.API_VERSIONS]
 VALUES = [b"%d" % number for number in range(20)]
 
