@@ -476,6 +476,7 @@ def verdict(health: Health) -> tuple[HealthState, bool, bool]:
     return health.state, health.ready, health.alive
 
 
+@pytest.mark.unhurried
 @pytest.mark.parametrize("name", SITUATIONS)
 async def test_health_in_a_situation(
     name: str, world: World, monkeypatch: pytest.MonkeyPatch
@@ -579,6 +580,7 @@ async def test_ping_sends_a_request_to_a_broker(world: World) -> None:
     assert await sharer.client.ping(60) > 0
 
 
+@pytest.mark.unhurried
 async def test_ping_tries_another_broker_if_one_is_frozen(world: World) -> None:
     async with AIOKafkaClient(bootstrap_servers=world.cluster.bootstrap_servers) as client:
         world.cluster.pause(0)
@@ -587,6 +589,7 @@ async def test_ping_tries_another_broker_if_one_is_frozen(world: World) -> None:
         world.cluster.resume(0)
 
 
+@pytest.mark.unhurried
 async def test_ping_fails_within_its_timeout_without_brokers(world: World) -> None:
     producer = await world.producer()
     world.kill_all()
