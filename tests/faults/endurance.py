@@ -6,9 +6,11 @@ A piece is a cluster of three brokers for some minutes of trouble: a producer, a
 exactly-once group and a share group run at the same time, each with the ledger of its chaos run,
 and a service whose memory, descriptors and tasks must not grow. Meanwhile brokers are killed,
 stopped and continued, restarted one after the other, and deposed; coordinators move; and proxies
-cut, delay and stall the connections. The seed determines the faults and the group protocol of each
-piece. FOLDER/pieces.jsonl has a line for each piece that ended; the same command continues after
-it, and ends with status 1 if a piece failed.
+cut, delay and stall the connections. In every fourth piece the brokers begin with Kafka 3.9.2, and
+are upgraded to the newest release in its middle, first their programs and then their features. The
+seed determines the faults and the group protocol of each piece. FOLDER/pieces.jsonl has a line for
+each piece that ended; the same command continues after it, and ends with status 1 if a piece
+failed.
 """
 
 import argparse
@@ -21,15 +23,17 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aiokafka_lite import AIOKafkaAdminClient
+from aiokafka_lite.admin import FeatureUpdate
 from tests.faults.endurance_lane import FAULTS, LANES
-from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
+from tests.faults.schedule import Fault, Happenings, cluster_faults, play, wire_faults
 from tests.faults.stages import Real, real_stage
+from tools.kafka import NEWEST
 from tools.kafka.process import Child
 
 CHECKPOINT: Final = "pieces.jsonl"
@@ -38,12 +42,16 @@ LONGEST: Final = 12.0  # seconds that a fault lasts at most
 PEACE: Final = 15.0  # seconds between two faults at most
 AFTER: Final = 1200.0  # seconds that the lanes may take after the last fault
 SESSION: Final = 6000  # milliseconds
+OLD: Final = "3.9.2"
+FEATURES: Final = ("metadata.version", "transaction.version", "group.version", "share.version")
 PROTOCOLS: Final = ("cooperative", "consumer", "eager")
 CLUSTER: Final = (
     *("kill", "freeze", "lead_elsewhere", "restart", "move_coordinators"),
     *("kill_for_long", "roll", "freeze"),
 )
-WHOLE_CLUSTER: Final = ("lead_elsewhere", "move_coordinators", "roll", "cut", "delay")
+WHOLE_CLUSTER: Final = (
+    *("lead_elsewhere", "move_coordinators", "roll", "upgrade", "cut", "delay"),
+)
 RATE: Final = 300  # records a second of each lane
 CONFIG: Final = {
     "min.insync.replicas": 2,
@@ -70,6 +78,7 @@ class Piece:
         seed: Of its faults and workloads.
         minutes: Of trouble.
         protocol: Of the consumer group and the exactly-once group.
+        version: The release of the brokers at the beginning.
         lanes: Lane to "passed" or the first thing that was wrong.
         faults: Number of faults by kind.
         seconds: Seconds that the whole piece took.
@@ -79,6 +88,7 @@ class Piece:
     seed: int
     minutes: float
     protocol: str
+    version: str
     lanes: dict[str, str] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
@@ -86,7 +96,13 @@ class Piece:
     @property
     def passed(self) -> bool:
         """True if every lane passed."""
-        return set(self.lanes) == set(LANES) and set(self.lanes.values()) == {"passed"}
+        expected = set(lanes_of(self.version, LANES))
+        return set(self.lanes) == expected and set(self.lanes.values()) == {"passed"}
+
+
+def lanes_of(version: str, lanes: Sequence[str]) -> list[str]:
+    """The lanes that a release can serve: share groups came after 3.9."""
+    return [lane for lane in lanes if lane != "share" or version != OLD]
 
 
 class Struck:
@@ -99,14 +115,15 @@ class Struck:
 
     def __init__(self, stage: Real, log: Path) -> None:
         self._stage, self._log = stage, log
-        self._striking = asyncio.Lock()
 
-    def __getattr__(self, kind: str) -> object:
+    def __getattr__(self, kind: str) -> Any:
         async def strike(node: int, seconds: float) -> None:
             begin = time.monotonic_ns()
             try:
                 if kind == "roll":
                     await self._roll()
+                elif kind == "upgrade":
+                    await self._upgrade()
                 else:
                     await getattr(self._stage, kind)(node, seconds)
             finally:
@@ -122,6 +139,18 @@ class Struck:
         for node in self._stage.kafka.node_ids:
             await self._stage.restart(node, 0.0)
             await asyncio.sleep(2.0)
+
+    async def _upgrade(self) -> None:
+        """Upgrade the programs of all brokers, then the levels of the cluster's features."""
+        await self._stage.upgrade_all(NEWEST, 3.0)
+        async with AIOKafkaAdminClient(bootstrap_servers=self._stage.bootstrap_servers) as admin:
+            offered = await admin.describe_features()
+            newest = {
+                name: FeatureUpdate(each.max_version)
+                for name, each in offered.supported_features.items()
+                if name in FEATURES
+            }
+            (await admin.update_features(newest, timeout_ms=60_000)).raise_for_errors()
 
 
 def environment(piece: Piece) -> dict[str, str]:
@@ -151,7 +180,7 @@ async def play_piece(piece: Piece, folder: Path, lanes: Sequence[str]) -> None:
         lanes: The workloads.
     """
     began, happenings = time.monotonic(), Happenings()
-    async with real_stage(piece.seed, CONFIG, heap="400m") as stage:
+    async with real_stage(piece.seed, CONFIG, heap="400m", version=piece.version) as stage:
         children = {}
         for lane in lanes:
             own = folder / lane
@@ -180,17 +209,32 @@ async def play_piece(piece: Piece, folder: Path, lanes: Sequence[str]) -> None:
 
 async def _trouble(struck: Struck, stage: Real, piece: Piece, happenings: Happenings) -> None:
     """Faults for the minutes of the piece."""
-    nodes, end = stage.kafka.node_ids, asyncio.Event()
+    nodes = stage.kafka.node_ids
     async with AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap_servers) as admin:
         stage.topics = sorted(await admin.list_topics())
     both = (
         cluster_faults(piece.seed, nodes, LONGEST, PEACE, CLUSTER),
         wire_faults(piece.seed, nodes, LONGEST / 4, PEACE),
     )
+    seconds = piece.minutes * 60
+    if piece.version != NEWEST:
+        await _rounds(struck, both, seconds / 2, happenings)
+        happenings.tell(f"upgrade from {piece.version} to {NEWEST}")
+        happenings.count["upgrade"] += 1
+        await struck.upgrade(0, 0.0)
+        happenings.tell("upgrade is over")
+        seconds /= 2
+    await _rounds(struck, both, seconds, happenings)
+
+
+async def _rounds(
+    struck: Struck, both: Sequence[Iterator[Fault]], seconds: float, happenings: Happenings
+) -> None:
+    end = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         for faults in both:
             group.create_task(play(struck, faults, end, happenings))
-        await asyncio.sleep(piece.minutes * 60)
+        await asyncio.sleep(seconds)
         end.set()
 
 
@@ -207,7 +251,11 @@ def _verdict(child: Child) -> str:
 def draw(seed: int, number: int, minutes: float) -> Piece:
     """A piece of a seed."""
     chance = random.Random(f"endurance {seed} {number}")
-    return Piece(number, chance.randrange(1, 10**6), minutes, PROTOCOLS[number % len(PROTOCOLS)])
+    version = OLD if number % 4 == 3 else NEWEST
+    protocol = PROTOCOLS[number % len(PROTOCOLS)]
+    if version == OLD and protocol == "consumer":
+        protocol = "cooperative"
+    return Piece(number, chance.randrange(1, 10**6), minutes, protocol, version)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -234,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         folder = given.output / f"piece-{piece.number:03}"
         shutil.rmtree(folder, ignore_errors=True)  # of a piece that was interrupted
-        lanes = given.lanes.split(",")
+        lanes = lanes_of(piece.version, given.lanes.split(","))
         for lane in lanes:
             (folder / lane).mkdir(parents=True)
         asyncio.run(play_piece(piece, folder, lanes))

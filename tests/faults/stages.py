@@ -23,7 +23,7 @@ from aiokafka_lite.protocol.messages.elect_leaders import ElectLeadersRequest
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 from tests.faults.proxy import Proxy
-from tools.kafka import KafkaCluster
+from tools.kafka import NEWEST, KafkaCluster
 from tools.kafka.broker import free_ports
 
 __all__ = ["Embedded", "Real", "Watch", "real_stage"]
@@ -102,6 +102,17 @@ class Real:
     async def restart(self, node: int, seconds: float) -> None:
         await asyncio.to_thread(self.kafka.stop, node)
         await asyncio.to_thread(self.kafka.start, node)
+
+    async def upgrade_all(self, version: str, between: float) -> None:
+        """Restart the brokers with another release, one after the other.
+
+        Args:
+            version: The release.
+            between: Seconds between two brokers.
+        """
+        for node in self.kafka.node_ids:
+            await asyncio.to_thread(self.kafka.upgrade, node, version)
+            await asyncio.sleep(between)
 
     async def freeze(self, node: int, seconds: float) -> None:
         self.kafka.pause(node)
@@ -199,7 +210,11 @@ class Real:
 
 @asynccontextmanager
 async def real_stage(
-    seed: int, config: Mapping[str, object] = DURABLE, *, heap: str = "400m"
+    seed: int,
+    config: Mapping[str, object] = DURABLE,
+    *,
+    heap: str = "400m",
+    version: str = NEWEST,
 ) -> AsyncIterator[Real]:
     """Three real brokers behind three proxies."""
     async with AsyncExitStack() as stack:
@@ -208,6 +223,7 @@ async def real_stage(
             for port in free_ports(3)
         ]
         kafka = KafkaCluster(
+            version,
             nodes=3,
             config=config,
             heap=heap,

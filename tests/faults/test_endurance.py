@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults import endurance
-from tests.faults.endurance import LANES, Piece, draw, main
+from tests.faults.endurance import LANES, OLD, Piece, draw, main
 from tests.faults.endurance_steady import Gauge
+from tools.kafka import NEWEST
 
 FLAT = (100_000, 12, 20, 4)
 
@@ -66,7 +67,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[Piece]:
             raise KeyboardInterrupt
         piece.lanes = dict.fromkeys(lanes, "passed")
         if piece.number == 1:
-            piece.lanes["share"] = "exit status 1: WRONG: a record"
+            piece.lanes["steady"] = "exit status 1: WRONG: a record"
         piece.faults = {"kill": 2}
 
     monkeypatch.setattr(endurance, "play_piece", play_piece)
@@ -82,9 +83,10 @@ def test_a_run_continues_after_its_last_piece(
     assert len((tmp_path / "pieces.jsonl").read_text().splitlines()) == 2
     assert main(arguments) == 1  # the second piece has failed
     assert [piece.number for piece in played] == [0, 1, 2, 2, 3]
+    assert [piece.version for piece in played] == [*[NEWEST] * 4, OLD]
     assert [piece.seed for piece in played] == [draw(7, n, 15).seed for n in (0, 1, 2, 2, 3)]
     ended = [json.loads(line) for line in (tmp_path / "pieces.jsonl").read_text().splitlines()]
-    assert [piece["lanes"]["share"] for piece in ended] == [
+    assert [piece["lanes"]["steady"] for piece in ended] == [
         *("passed", "exit status 1: WRONG: a record", "passed", "passed")
     ]
     assert capsys.readouterr().out.splitlines()[-2:] == [

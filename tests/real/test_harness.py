@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.kafka import BrokerFailed, KafkaCluster, OwnCluster, RealKafka
+from tools.kafka import NEWEST, BrokerFailed, KafkaCluster, OwnCluster, RealKafka
 from tools.kafka.broker import await_condition
 from tools.kafka.wire import ask_metadata
 
@@ -68,6 +68,23 @@ def test_a_killed_node_restarts_on_its_port_with_its_data() -> None:
         assert "shut down completed" in cluster.log(0)
         folder = cluster.folder
     assert not folder.exists()
+
+
+@pytest.mark.long
+def test_an_upgraded_node_keeps_its_port_and_data() -> None:
+    with KafkaCluster("3.9.2") as cluster:
+        cluster.create_topic("kept", 2)
+        address = cluster.address(0)
+        cluster.upgrade(0, NEWEST)
+        assert cluster.version == NEWEST
+        assert cluster.address(0) == address
+        assert sorted(ask_metadata(address, "kept").topics["kept"][1]) == [0, 1]
+        assert f"Kafka version: {NEWEST}" in cluster.log(0)
+
+
+def test_clusters_with_zookeeper_are_not_upgraded() -> None:
+    with pytest.raises(ValueError, match=r"only KRaft, not 2\.8\.2 to 4\.4\.0"):
+        KafkaCluster("2.8.2").upgrade(0, "4.4.0")
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,11 @@ class Broker(JavaProcess):
         arguments = ["kafka.Kafka", str(node.properties)]
         super().__init__(release, arguments, options, node.log, plugins)
         self.node = node
-        self._release = release
+
+    @property
+    def release(self) -> Release:
+        """The Kafka release."""
+        return self._release
 
     @property
     def address(self) -> tuple[str, int]:

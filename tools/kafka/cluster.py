@@ -88,6 +88,7 @@ class KafkaCluster:
         self._quick = quick
         self._plugins = list(plugins)
         self._jvm_options = list(jvm_options)
+        self._secured: dict[str, object] = {}
         self._folder: Path | None = None
         self._brokers: dict[int, Broker] = {}
         self._zookeeper: ZooKeeper | None = None
@@ -228,6 +229,34 @@ class KafkaCluster:
             else:
                 return
 
+    def upgrade(self, node_id: int, version: str) -> None:
+        """Stop one node cleanly, and start it with another release, on its ports and data.
+
+        The cluster's `version` becomes that release when its last node has it. Features keep their
+        levels until a client updates them.
+
+        Args:
+            node_id: A node that runs.
+            version: A newer release with KRaft. Its jars should be there already: downloading them
+                would prolong the absence of the node.
+
+        Raises:
+            BrokerFailed: It does not start with its data.
+            KafkaNotAvailable: The jars are not available.
+            ValueError: One of the two releases does not use KRaft.
+        """
+        new = release(version)
+        if not (new.kraft and self._release.kraft):
+            raise ValueError(f"the harness upgrades only KRaft, not {self.version} to {version}")
+        jars.resolve(version)
+        node = self._brokers[node_id].node
+        self._brokers[node_id].stop()
+        self._write_properties(new, node, [each.node for each in self._brokers.values()])
+        self._brokers[node_id] = self._broker(new, node)
+        self.start(node_id)
+        if all(broker.release.version == version for broker in self._brokers.values()):
+            self._release = new
+
     def pause(self, node_id: int) -> None:
         """Send SIGSTOP to one node: its connections stay open, but it does not answer."""
         self._brokers[node_id].pause()
@@ -300,22 +329,26 @@ class KafkaCluster:
             )
             for node_id in range(self._count)
         ]
-        secured = self.security.settings(folder) if self.security else {}
+        self._secured = self.security.settings(folder) if self.security else {}
         for node in nodes:
             node.folder.mkdir()
-            settings = config.broker_settings(self._release, node, nodes, self._zookeeper_port)
-            config.write_properties(node.properties, {**settings, **secured, **self._config})
+            self._write_properties(self._release, node, nodes)
         if self._release.kraft:
             arguments = self.security.format_arguments() if self.security else []
             storage.format_nodes(self._release, nodes, self._config, arguments)
         else:
             self._zookeeper = ZooKeeper(self._release, folder / "zookeeper", self._zookeeper_port)
+        self._brokers = {node.node_id: self._broker(self._release, node) for node in nodes}
+
+    def _write_properties(self, release: Release, node: Node, nodes: Sequence[Node]) -> None:
+        settings = config.broker_settings(release, node, nodes, self._zookeeper_port)
+        config.write_properties(node.properties, {**settings, **self._secured, **self._config})
+
+    def _broker(self, release: Release, node: Node) -> Broker:
         archived = not self._jvm_options
-        options = jvm.options(self.version, quick=self._quick, archived=archived)
+        options = jvm.options(release.version, quick=self._quick, archived=archived)
         options += [f"-Xmx{self._heap}", *self._jvm_options]
-        self._brokers = {
-            node.node_id: Broker(self._release, node, options, self._plugins) for node in nodes
-        }
+        return Broker(release, node, options, self._plugins)
 
     def _launch_all(self) -> None:
         if self._zookeeper is not None:
