@@ -508,12 +508,12 @@ async def test_close_ends_even_if_the_broker_does_not_read(
 
 
 async def test_an_idle_connection_closes_without_an_error(serve: Serve, connect: Connect) -> None:
-    connection = await connect(await serve(answer_heartbeats), connections_max_idle=0.4)
+    connection = await connect(await serve(answer_heartbeats), connections_max_idle=1.0)
     closed: asyncio.Future[KafkaError | None] = asyncio.get_running_loop().create_future()
     connection.on_close = closed.set_result
     for n in range(6):
         await connection.request(heartbeat(n), HEARTBEAT)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.2)
     assert not connection.closed  # busy for longer than the idle time
     async with asyncio.timeout(5):
         assert await closed is None

@@ -414,6 +414,7 @@ async def test_sends_wait_for_memory_and_all_of_it_is_returned(
         assert producer._sender.pool.used == 0
 
 
+@pytest.mark.unhurried
 async def test_waiting_for_memory_times_out(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster, buffer_memory=1000, max_batch_size=1000, max_block_ms=100)
