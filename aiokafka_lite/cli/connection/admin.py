@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["admin_arguments"]
+__all__ = ["CONNECTION_ARGUMENTS", "admin_arguments"]
 
-_TAKEN: Final = (
-    "bootstrap_servers",
-    "client_id",
+CONNECTION_ARGUMENTS: Final = (
+    "client_dns_lookup",
     "connections_max_idle_ms",
     "metadata_cluster_check_enable",
     "metadata_recovery_rebootstrap_trigger_ms",
     "metadata_recovery_strategy",
-    "client_dns_lookup",
     "proxy_url",
-    "metadata_max_age_ms",
-    "request_timeout_ms",
-    "retry_backoff_max_ms",
-    "retry_backoff_ms",
     "sasl_kerberos_cache",
     "sasl_kerberos_domain_name",
     "sasl_kerberos_keytab",
@@ -40,6 +34,17 @@ _TAKEN: Final = (
     "ssl_enabled_protocols",
     "ssl_keyfile",
     "ssl_password",
+)
+"""Arguments of all clients that say how to connect."""
+
+_TAKEN: Final = (
+    *CONNECTION_ARGUMENTS,
+    "bootstrap_servers",
+    "client_id",
+    "metadata_max_age_ms",
+    "request_timeout_ms",
+    "retry_backoff_max_ms",
+    "retry_backoff_ms",
 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from aiokafka_lite.cli.connection.admin import CONNECTION_ARGUMENTS
 from aiokafka_lite.cli.failures import CommandError, UsageError
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import KafkaTimeoutError
@@ -23,35 +24,10 @@ METADATA_MS: Final = 300_000
 """How old the metadata becomes by default."""
 _CLOSE_WITHIN: Final = 1.0
 _OF_CONNECTIONS: Final = (
-    "connections_max_idle_ms",
-    "metadata_cluster_check_enable",
-    "metadata_recovery_rebootstrap_trigger_ms",
-    "metadata_recovery_strategy",
-    "client_dns_lookup",
-    "proxy_url",
+    *CONNECTION_ARGUMENTS,
     "reconnect_backoff_max_ms",
     "reconnect_backoff_ms",
-    "sasl_kerberos_cache",
-    "sasl_kerberos_domain_name",
-    "sasl_kerberos_keytab",
-    "sasl_kerberos_principal",
-    "sasl_kerberos_service_name",
-    "sasl_mechanism",
-    "sasl_oauth_token_provider",
-    "sasl_plain_password",
-    "sasl_plain_username",
-    "sasl_scram_tokenauth",
-    "security_protocol",
     "socket_connection_setup_timeout_ms",
-    "ssl_cadata",
-    "ssl_cafile",
-    "ssl_certfile",
-    "ssl_check_hostname",
-    "ssl_ciphers",
-    "ssl_context",
-    "ssl_enabled_protocols",
-    "ssl_keyfile",
-    "ssl_password",
 )
 
 
