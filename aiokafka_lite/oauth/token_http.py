@@ -142,7 +142,9 @@ class Endpoint:
         secrets = [*secrets, request.url.partition("?")[2]]
         deadline = time.monotonic() + self._timeout
         pause = FIRST_PAUSE
+        problem = before = ""
         while True:
+            before = problem
             left = max(deadline - time.monotonic(), 0.001)
             attempt = HttpRequest(
                 request.method, request.url, request.headers, request.body, min(left, 10.0)
@@ -157,8 +159,12 @@ class Endpoint:
                         f"{reason.verify_message}; pass `ssl_context` for a private authority"
                     ) from error
                 shown = str(reason) or type(reason).__name__
-                problem = "no answer" if isinstance(reason, TimeoutError) else shown
-                problem = _plain(problem, secrets)
+                if isinstance(reason, TimeoutError):
+                    # The deadline cuts the last attempt short: an earlier one says more.
+                    shown = f"no answer, after: {before}" if before else "no answer"
+                    if before.startswith("no answer"):
+                        shown = before
+                problem = _plain(shown, secrets)
             else:
                 if response.status in _OK:
                     return _object(where, response.body)
@@ -192,6 +198,11 @@ class Endpoint:
         handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
         if self._ssl_context is not None:
             handlers.append(urllib.request.HTTPSHandler(context=self._ssl_context))
+        elif urlsplit(request.url).scheme == "http":
+            # From Python 3.12 on, the default handler of https loads all certificate authorities at
+            # once, which takes 25 ms. A context without any trusts no server.
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            handlers.append(urllib.request.HTTPSHandler(context=context))
         if not self._proxied:
             handlers.append(urllib.request.ProxyHandler({}))
         opener = urllib.request.build_opener(*handlers)

@@ -147,7 +147,7 @@ class Struck:
             offered = await admin.describe_features()
             newest = {
                 name: FeatureUpdate(each.max_version)
-                for name, each in offered.supported_features.items()
+                for name, each in offered.supported.items()
                 if name in FEATURES
             }
             (await admin.update_features(newest, timeout_ms=60_000)).raise_for_errors()

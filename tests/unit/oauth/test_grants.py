@@ -1,5 +1,6 @@
 """Client credentials and JWT bearer against a token endpoint on loopback."""
 
+import asyncio
 import base64
 import json
 import logging
@@ -126,9 +127,32 @@ async def test_other_statuses_are_retried(server: OidcServer, status: int) -> No
 
 async def test_outage_ends_with_a_retriable_error_at_the_timeout(server: OidcServer) -> None:
     server.answer = lambda _: (503, {}, b"")
-    with pytest.raises(KafkaConnectionError, match=r"no token within 2 s; last attempt: 503"):
+    with pytest.raises(KafkaConnectionError, match=r"no token within 2 s; last attempt: .*503"):
         await make(server, timeout=2).token()
     assert len(server.received) > 1
+
+
+async def test_reason_of_an_earlier_attempt_survives_the_deadline() -> None:
+    answers = [HttpResponse(503, b"")]
+
+    async def fetch(_: HttpRequest) -> HttpResponse:
+        if not answers:
+            await asyncio.sleep(60)
+        return answers.pop()
+
+    source = ClientCredentials("https://login/token", "orders", SECRET, timeout=0.5, fetch=fetch)
+    with pytest.raises(KafkaConnectionError, match=r"last attempt: no answer, after: 503"):
+        await source.token()
+
+
+async def test_requests_without_tls_load_no_certificate_authorities(
+    server: OidcServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object) -> None:
+        raise AssertionError("authorities were loaded")
+
+    monkeypatch.setattr(ssl.SSLContext, "load_default_certs", load)
+    assert await make(server).token() == "opaque"
 
 
 async def test_silent_server_ends_with_a_retriable_error_at_the_timeout(
