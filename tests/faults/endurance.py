@@ -146,7 +146,7 @@ class Struck:
         async with AIOKafkaAdminClient(bootstrap_servers=self._stage.bootstrap_servers) as admin:
             offered = await admin.describe_features()
             newest = {
-                name: FeatureUpdate(each.max_version)
+                name: FeatureUpdate(each.max_level)
                 for name, each in offered.supported.items()
                 if name in FEATURES
             }
