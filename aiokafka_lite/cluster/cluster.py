@@ -187,6 +187,7 @@ class Cluster:
                 self._brokers,
                 extra=self._log_fields,
             )
+        began = asyncio.get_running_loop().time()
         try:
             self._refreshing = self._tasks.spawn(self._keep_fresh(), "refresh metadata")
             self._refreshing.add_done_callback(self._on_refreshing_done)
@@ -198,8 +199,10 @@ class Cluster:
                     if error is not None and (deadline is None or not error.retriable):
                         raise copy.copy(error)
         except TimeoutError:
+            passed = asyncio.get_running_loop().time() - began
             error = self._last_error or KafkaConnectionError(
-                f"Unable to bootstrap from {self._brokers}: no answer in time"
+                f"Unable to bootstrap from {self._brokers}: "
+                f"no broker answered within {passed:.3g} s"
             )
             self.reset()
             raise error from None
@@ -347,6 +350,7 @@ class Cluster:
 
         Cancellation: stops this wait; the refresh continues.
         """
+        began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout_at(deadline):
                 self.check_open()
@@ -358,8 +362,11 @@ class Cluster:
                         raise copy.copy(self._last_error)
                 return self.metadata
         except TimeoutError:
+            passed = asyncio.get_running_loop().time() - began
             why = f": {self._last_error}" if self._last_error else ""
-            raise KafkaTimeoutError(f"No newer metadata arrived in time{why}") from self._last_error
+            raise KafkaTimeoutError(
+                f"No newer metadata arrived within {passed:.3g} s{why}"
+            ) from self._last_error
 
     async def refresh(self, deadline: float) -> Metadata:
         """Metadata that was requested after this call; see `wait_for_version`.
@@ -388,7 +395,7 @@ class Cluster:
         if known is not None and known.error is None and known.partitions:
             return known.partitions
         # A known error came with another caller's request: ask again.
-        number = self._ask_for([topic])
+        began, number = asyncio.get_running_loop().time(), self._ask_for([topic])
         try:
             while True:
                 metadata = await self.wait_for_version(number, deadline)
@@ -401,7 +408,10 @@ class Cluster:
                     return known.partitions
         except KafkaTimeoutError as error:
             cause = error if known is None or known.error is None else known.error(topic)
-            raise KafkaTimeoutError(f"No metadata of topic {topic!r} in time: {cause}") from cause
+            passed = asyncio.get_running_loop().time() - began
+            raise KafkaTimeoutError(
+                f"No broker returned metadata of topic {topic!r} within {passed:.3g} s: {cause}"
+            ) from cause
 
     def apply_leader_hints(self, hints: Iterable[LeaderHint]) -> bool:
         """Adopt newer leaders from a produce or fetch response (KIP-951).

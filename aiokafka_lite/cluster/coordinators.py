@@ -70,6 +70,7 @@ class Coordinators:
         Cancellation: stops this wait; another waiting caller takes the lookup over.
         """
         place = (kind, key)
+        began = asyncio.get_running_loop().time()
         while (node_id := self._nodes.get(place)) is None:
             under_way = self._look_ups.get(place)
             if under_way is None:
@@ -78,8 +79,9 @@ class Coordinators:
                 async with asyncio.timeout_at(deadline):
                     error = await asyncio.shield(under_way)
             except TimeoutError:
+                passed = asyncio.get_running_loop().time() - began
                 raise KafkaTimeoutError(
-                    f"The coordinator of {key!r} was not found in time"
+                    f"The coordinator of {key!r} was not found within {passed:.3g} s"
                 ) from None
             if error is not None and not error.retriable:
                 # A copy: a shared error would collect the tracebacks of all callers.

@@ -571,8 +571,11 @@ class Connection:
         for queue in (self._in_flight, self._leaving):
             overdue = queue.overdue(now)
             if overdue is not None:
-                what = "was not answered" if queue is self._in_flight else "could not be sent"
-                self.close(KafkaConnectionError(f"{self}: {overdue} {what} in time"))
+                if queue is self._in_flight:
+                    what = f"was not answered within {now - overdue.sent_at:.3g} s"
+                else:
+                    what = "could not be sent before its timeout"
+                self.close(KafkaConnectionError(f"{self}: {overdue} {what}"))
                 return
             deadline = queue.next_deadline()
             if deadline is not None:

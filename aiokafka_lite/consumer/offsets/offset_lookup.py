@@ -267,7 +267,7 @@ async def _ask(
 
 
 def _timed_out(tp: TopicPartition, error: KafkaTimeoutError) -> KafkaTimeoutError:
-    timeout = KafkaTimeoutError(f"no offset of {named(tp)} was found in time: {error.args[0]}")
+    timeout = KafkaTimeoutError(f"no offset of {named(tp)} was found: {error.args[0]}")
     timeout.__cause__ = error
     return timeout
 

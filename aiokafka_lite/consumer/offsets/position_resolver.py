@@ -219,6 +219,7 @@ class PositionResolver:
         """
         rest = list(states)
         slices = Slices()
+        began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout_at(deadline):
                 while rest and not self.closed:
@@ -230,10 +231,13 @@ class PositionResolver:
                     if slices.over():
                         await slices.pause()
         except TimeoutError:
+            passed = asyncio.get_running_loop().time() - began
             missing = [state.tp for state in states if state.position is None]
             some = ", ".join(map(named, missing[:5]))
             more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-            raise KafkaTimeoutError(f"no position of {some}{more} was found in time") from None
+            raise KafkaTimeoutError(
+                f"no position of {some}{more} was found within {passed:.3g} s"
+            ) from None
 
     def _is_missing(self, state: PartitionState) -> bool:
         """True if an assigned partition has neither a position nor an error."""

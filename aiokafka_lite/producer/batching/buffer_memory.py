@@ -31,10 +31,13 @@ __all__ = ["MemoryPool"]
 class _Waiter:
     """A queued request: its size, the bytes gathered for it, and the future to resolve."""
 
-    __slots__ = ("deadline", "future", "gathered", "size")
+    __slots__ = ("began", "deadline", "future", "gathered", "size")
 
-    def __init__(self, size: int, deadline: float, future: "asyncio.Future[bytearray]") -> None:
+    def __init__(
+        self, size: int, began: float, deadline: float, future: "asyncio.Future[bytearray]"
+    ) -> None:
         self.size = size
+        self.began = began
         self.deadline = deadline
         self.future = future
         self.gathered = 0
@@ -116,7 +119,7 @@ class MemoryPool:
         if buffer is not None:
             return buffer
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(size, deadline, loop.create_future())
+        waiter = _Waiter(size, loop.time(), deadline, loop.create_future())
         self._waiters[waiter] = None
         self.exhausted += 1
         self._serve()  # the first waiter may be able to gather memory already
@@ -220,15 +223,15 @@ class MemoryPool:
                 continue
             self._remove(waiter)
             if not waiter.future.done():
-                waiter.future.set_exception(self._too_late(waiter.size))
+                waiter.future.set_exception(self._too_late(waiter.size, now - waiter.began))
         self._serve()
         if self._waiters:
             self._arm(loop, earliest)
 
-    def _too_late(self, size: int) -> KafkaTimeoutError:
+    def _too_late(self, size: int, passed: float) -> KafkaTimeoutError:
         error = KafkaTimeoutError(
-            f"no {size} bytes of buffer_memory ({self.total} bytes) were released in time: "
-            f"{self._why_short()}"
+            f"no {size} bytes of buffer_memory ({self.total} bytes) were released within "
+            f"{passed:.3g} s: {self._why_short()}"
         )
         error.ambiguous = False  # a record that waits for memory is in no batch
         return error
