@@ -248,6 +248,7 @@ async def test_random_cancellations_of_reads_during_rebalances(
         "auto_commit_interval_ms": 60_000,
     }
     given: list[Reading] = []
+    end = asyncio.Event()
 
     async def read_for(reading: Reading, seconds: float) -> None:
         ends = asyncio.get_running_loop().time() + seconds
@@ -256,7 +257,7 @@ async def test_random_cancellations_of_reads_during_rebalances(
             await asyncio.sleep(draw.random() * 0.003)
 
     async def guest() -> None:
-        while True:
+        while not end.is_set():
             async with make(cluster, "alone", **group) as consumer:
                 given.append(Reading(consumer))
                 await read_for(given[-1], draw.random() * 0.3)
@@ -273,9 +274,8 @@ async def test_random_cancellations_of_reads_during_rebalances(
         while not written.done() or len(given) <= 2:  # the host and two guests, at least
             await read_for(given[0], 0.05)
         await written
-        visits.cancel()
-        await asyncio.wait([visits])
-        assert visits.cancelled(), visits.exception()
+        end.set()
+        await visits  # not cancelled: a cancelled stop() may close before it commits
         async with asyncio.timeout(PATIENCE):
             while sum(each.count for each in given) < total:
                 await given[0].many()
