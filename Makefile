@@ -25,7 +25,7 @@ TESTED = $(if $(TESTS),@$(TESTS),$(1))
 SLOTS := 2
 # `make check` and `make test` run up to so many failed tests again, alone, and list those that pass
 # then as flaky. AGAIN=0 tolerates none.
-AGAIN := 3
+AGAIN := 5
 PARTS := test-real test-spark test-fast test-pure
 GATES  = $(BIN)/python -m tools.gates --slots $(SLOTS) --again $(AGAIN) --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive --made $(DONE)/docs
 
