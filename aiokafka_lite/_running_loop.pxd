@@ -1,10 +1,55 @@
-"""What asyncio keeps of the event loop that runs in the current thread."""
+"""What asyncio and the interpreter know of the event loop that runs in the current thread."""
 
 from cpython.object cimport PyObject
+from libc.stdint cimport uint64_t
 
 cdef extern from "Python.h":
     PyObject* PyThreadState_GetDict()  # borrowed; NULL without a thread state
     PyObject* PyDict_GetItemWithError(PyObject* dictionary, PyObject* key) except? NULL  # borrowed
+
+cdef extern from *:
+    """
+    #if !defined(PYPY_VERSION)
+    static inline PyThreadState *akl_thread(void) { return PyThreadState_Get(); }
+    static inline uint64_t akl_thread_id(PyThreadState *thread) { return thread->id; }
+    static inline uint64_t akl_context_version(PyThreadState *thread) { return thread->context_ver; }
+    #else
+    static inline void *akl_thread(void) { return NULL; }
+    static inline uint64_t akl_thread_id(void *thread) { return 0; }
+    static inline uint64_t akl_context_version(void *thread) { return 0; }
+    #endif
+    """
+    void* current_thread "akl_thread"() noexcept  # NULL where the interpreter does not show it
+    uint64_t thread_id "akl_thread_id"(void*) noexcept
+    uint64_t context_version "akl_context_version"(void*) noexcept
+
+
+cdef struct Step:
+    # A part of a thread's run in which no context was entered or left: at most one step of a task,
+    # or one callback. The interpreter counts contexts in `context_ver`, and never reuses an `id`.
+    # As an event loop enters a context for each step and callback, the running loop is the same in
+    # the whole of it.
+    void* thread
+    uint64_t id
+    uint64_t version
+
+
+cdef inline bint in_step(const Step* step) noexcept:
+    """Return True in the step that was marked; False where the interpreter cannot show it."""
+    cdef void* thread = current_thread()
+    return (
+        thread is not NULL
+        and thread == step.thread
+        and context_version(thread) == step.version
+        and thread_id(thread) == step.id
+    )
+
+
+cdef inline void mark_step(Step* step) noexcept:
+    step.thread = current_thread()
+    if step.thread is not NULL:
+        step.id = thread_id(step.thread)
+        step.version = context_version(step.thread)
 
 
 cdef inline PyObject* running_loop_entry() except? NULL:

@@ -6,7 +6,7 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 
-from aiokafka_lite._running_loop cimport running_loop_entry
+from aiokafka_lite._running_loop cimport Step, in_step, mark_step, running_loop_entry
 from aiokafka_lite.producer.batching._accumulator_native cimport AppendCore
 from aiokafka_lite.producer.batching._ack_native cimport Ack, Wait
 from aiokafka_lite.producer.batching._awaiting cimport PYGEN_NEXT, PYGEN_RETURN, give_am_send, stop_with
@@ -137,6 +137,7 @@ cdef class SendCalls:
     cdef object _home
     cdef bint _home_has_thread  # asyncio's own loops have an attribute `_thread_id`
     cdef object _home_entry  # the thread's entry of other loops while they run
+    cdef Step _step  # in which the home loop was last seen running
 
     def __init__(self, AppendCore core not None, append=None):
         self._core = core if append is None else None
@@ -146,16 +147,23 @@ cdef class SendCalls:
         self._home_entry = object()
 
     cdef inline bint _here(self) except -1:
+        return in_step(&self._step) or self._look()
+
+    cdef bint _look(self) except -1:
+        """Ask asyncio: once for each step of a task or callback that sends."""
         if self._home_has_thread:  # one attribute in place of a call; it is None unless the loop runs
             thread = self._home._thread_id
-            return thread is not None and <unsigned long>thread == PyThread_get_thread_ident()
-        cdef PyObject* entry = running_loop_entry()
-        if entry is not NULL and entry == <PyObject*>self._home_entry:
+            if thread is None or <unsigned long>thread != PyThread_get_thread_ident():
+                return False
+            mark_step(&self._step)
             return True
-        if running_loop() is not self._home:
-            return False
-        if entry is not NULL:
-            self._home_entry = <object>entry
+        cdef PyObject* entry = running_loop_entry()
+        if entry is NULL or entry != <PyObject*>self._home_entry:
+            if running_loop() is not self._home:
+                return False
+            if entry is not NULL:
+                self._home_entry = <object>entry
+        mark_step(&self._step)
         return True
 
     cdef inline _take(self, topic, value, key, partition, timestamp_ms, headers):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Generator, Sequence
 from typing import Any
 
 from aiokafka_lite.producer.batching.row_appending import Run
+from aiokafka_lite.producer.stored_runs import stored_runs
 from aiokafka_lite.structs import StoredColumns, StoredRun
 
 __all__ = ["ColumnsAck"]
@@ -48,7 +48,7 @@ class ColumnsAck:
             await asyncio.wait(waiting)  # unlike `gather`, cancelling it cancels no ack
         found: dict[int, list[StoredRun]] = {}
         for run in self._runs:
-            for stored in _stored(run):
+            for stored in stored_runs(run.batch, run.index, run.count):
                 runs = found.setdefault(stored.partition, [])
                 if runs and 0 <= stored.base_offset == runs[-1].base_offset + runs[-1].rows:
                     runs[-1] = runs[-1]._replace(rows=runs[-1].rows + stored.rows)
@@ -60,27 +60,3 @@ class ColumnsAck:
     def __repr__(self) -> str:
         state = "done" if self.done() else "pending"
         return f"<{type(self).__name__} of {self.rows} rows to {self._topic}, {state}>"
-
-
-def _stored(run: Run) -> list[StoredRun]:
-    """Return where a run was stored: one place, or several if its batch was split."""
-    metadata = run.ack.result()  # raises the batch's error
-    partition: int = run.batch.topic_partition.partition
-    if metadata is None:  # acks=0
-        return [StoredRun(partition, -1, run.count)]
-    pieces = run.batch.pieces
-    if pieces is None:
-        return [StoredRun(partition, metadata.offset, run.count)]
-    found = []
-    start = 0
-    for piece in pieces:
-        first, last = max(start, run.index), min(piece.end, run.index + run.count)
-        if first < last:
-            if piece.error is not None:
-                raise copy.copy(piece.error)
-            base = piece.base_offset
-            found.append(
-                StoredRun(partition, base + first - start if base >= 0 else -1, last - first)
-            )
-        start = piece.end
-    return found

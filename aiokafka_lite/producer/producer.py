@@ -61,6 +61,7 @@ from aiokafka_lite.producer.producer_interceptors import Interceptors
 from aiokafka_lite.producer.producer_options import Partitioner, ProducerOptions
 from aiokafka_lite.producer.record_serializers import RecordSerializers
 from aiokafka_lite.producer.send import SendCalls
+from aiokafka_lite.producer.sent_records import SentRecords
 from aiokafka_lite.producer.threadsafe import HandOver
 from aiokafka_lite.structs import Acknowledged, OffsetAndMetadata, TopicPartition
 
@@ -622,8 +623,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
-    ) -> list[Ack]:
-        """Append many records, in order: like `send` for each, at a lower cost.
+    ) -> SentRecords:
+        """Append many records, in order: like `send` for each, at a fraction of the cost.
 
         Args:
             topic: The topic's name.
@@ -634,36 +635,36 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             headers: The headers of all records.
 
         Returns:
-            An ack for each record, in order.
+            The records: an awaitable that waits for all of them, and a sequence of their acks.
 
         Raises:
             ValueError: There are more values than keys, or fewer.
             KafkaError: As `send` raises it for the first record that fails; so is any other error
-                of `send`. The records before it are sent: the error's attribute `sent` holds their
-                acks.
+                of `send`. The records before it are sent: the error's attribute `sent` holds them,
+                like a result.
 
         Cancellation: as for `send`; the records before are sent.
         """
         self._check_home()
-        acks: list[Ack] = []
+        sent: list[Any] = []
         keyed = keys is not None
         items = iter(values if keys is None else zip(values, keys, strict=True))
         append_many = self._append_many
         try:
             while True:
                 result = append_many(
-                    acks, topic, items, keyed, partition, timestamp_ms, headers, _YIELD_EVERY
+                    sent, topic, items, keyed, partition, timestamp_ms, headers, _YIELD_EVERY
                 )
                 if result is True:
                     break
                 if result is False:
                     await asyncio.sleep(0)
                 else:
-                    acks.append(await self._send_blocked(result))
+                    sent.append(await self._send_blocked(result))
         except BaseException as error:
-            error.sent = acks  # type: ignore[attr-defined]  # documented above
+            error.sent = SentRecords(sent)  # type: ignore[attr-defined]  # documented above
             raise
-        return acks
+        return SentRecords(sent)
 
     async def send_columns(
         self,
@@ -1259,7 +1260,7 @@ class TransactionContext:
 
 def _append_each(
     append: Callable[..., Ack | Blocked],
-    acks: list[Ack],
+    sent: list[Any],
     topic: str,
     items: Iterator[Any],
     keyed: bool,
@@ -1272,7 +1273,7 @@ def _append_each(
         result = append(topic, value, key, *others)
         if not isinstance(result, Ack):
             return result
-        acks.append(result)
+        sent.append(result)
         most -= 1
         if most <= 0:
             return False

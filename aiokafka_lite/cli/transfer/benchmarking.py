@@ -12,7 +12,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from aiokafka_lite.cli.connection.lookup import open_lookup
@@ -121,7 +121,7 @@ async def _produce(args: argparse.Namespace, arguments: dict[str, Any], measured
     loop = asyncio.get_running_loop()
     clock = time.perf_counter
 
-    async def settle(acks: list[Any]) -> int:
+    async def settle(acks: Sequence[Any]) -> int:
         failed = 0
         for ack in acks:
             try:

@@ -38,6 +38,7 @@ from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.metadata import metadata_request
 from aiokafka_lite.errors import IllegalArgumentError, KafkaError, MessageSizeTooLargeError
 from aiokafka_lite.producer.producer import AIOKafkaProducer
+from aiokafka_lite.producer.sent_records import SentRecords
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.structs import ConsumerRecord
 
@@ -234,7 +235,7 @@ class _Sending:
         self._plan = plan
         # Acknowledgements to come: the number of the first record, the acks, the records (for
         # --report).
-        self._waiting: deque[tuple[int, list[Any], Sequence[Any]]] = deque()
+        self._waiting: deque[tuple[int, Sequence[Any], Sequence[Any]]] = deque()
         self._pending = 0
         self._stdout = Stdout() if plan.tee or plan.report else None
         self._loop = asyncio.get_running_loop()
@@ -305,7 +306,7 @@ class _Sending:
 
     async def _after_refusal(self, values: Sequence[bytes], error: Exception) -> None:
         """Account for the values before the one that was refused, and send those after it."""
-        acks: list[Any] = getattr(error, "sent", [])
+        acks: Sequence[Any] = getattr(error, "sent", ())
         if acks:
             await self._sent(acks, values[: len(acks)])
         self.count += 1
@@ -374,12 +375,12 @@ class _Sending:
             return None
         return ack, complete
 
-    async def _sent(self, acks: list[Any], records: Sequence[Any]) -> None:
+    async def _sent(self, acks: Sequence[Any], records: Sequence[Any]) -> None:
         self._wait_for(self.count + 1, acks, records)
         self.count += len(acks)
         await self._settle(PENDING)
 
-    def _wait_for(self, first: int, acks: list[Any], records: Sequence[Any]) -> None:
+    def _wait_for(self, first: int, acks: Sequence[Any], records: Sequence[Any]) -> None:
         if acks:
             self._waiting.append((first, acks, records if self._plan.report else ()))
             self._pending += len(acks)
@@ -403,6 +404,10 @@ class _Sending:
     async def _settle_first(self) -> None:
         first, acks, records = self._waiting.popleft()
         self._pending -= len(acks)
+        if isinstance(acks, SentRecords) and self._plan.report is None:
+            with contextlib.suppress(Exception):  # it is reported below, with the record's number
+                await acks
+                return
         for ack in acks if not _all_done(acks) else ():
             if not ack.done():
                 await asyncio.wait([ack])

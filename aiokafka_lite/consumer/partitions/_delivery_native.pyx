@@ -17,7 +17,7 @@ from asyncio import _get_running_loop as running_loop
 from time import monotonic
 
 from aiokafka_lite._consumer_record_native cimport ConsumerRecord
-from aiokafka_lite._running_loop cimport running_loop_entry
+from aiokafka_lite._running_loop cimport Step, in_step, mark_step, running_loop_entry
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident()
@@ -99,6 +99,7 @@ cdef class Delivery:
     cdef object _loop
     cdef bint _loop_has_thread  # asyncio's own loops expose the thread they run in
     cdef object _loop_entry  # the thread's entry of other loops while they run
+    cdef Step _step  # in which the loop was last seen running
     cdef Py_ssize_t _credit
 
     def __cinit__(self, loop=None):
@@ -108,18 +109,25 @@ cdef class Delivery:
         self._loop_entry = object()
 
     cdef inline bint here(self) except -1:
-        if self._loop_has_thread:  # an attribute instead of a call; None unless the loop is running
-            thread = self._loop._thread_id
-            return thread is not None and <unsigned long>thread == PyThread_get_thread_ident()
+        return in_step(&self._step) or self._look()
+
+    cdef bint _look(self) except -1:
+        """Ask asyncio: once for each step of a task or callback that reads."""
         if self._loop is None:
             return True
-        cdef PyObject* entry = running_loop_entry()
-        if entry is not NULL and entry == <PyObject*>self._loop_entry:
+        if self._loop_has_thread:  # an attribute instead of a call; None unless the loop is running
+            thread = self._loop._thread_id
+            if thread is None or <unsigned long>thread != PyThread_get_thread_ident():
+                return False
+            mark_step(&self._step)
             return True
-        if running_loop() is not self._loop:
-            return False
-        if entry is not NULL:
-            self._loop_entry = <object>entry
+        cdef PyObject* entry = running_loop_entry()
+        if entry is NULL or entry != <PyObject*>self._loop_entry:
+            if running_loop() is not self._loop:
+                return False
+            if entry is not NULL:
+                self._loop_entry = <object>entry
+        mark_step(&self._step)
         return True
 
     cdef inline bint ready(self) except -1:

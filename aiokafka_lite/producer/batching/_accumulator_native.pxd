@@ -22,6 +22,7 @@ cdef class TopicQueues:
     cdef public list available
     cdef public long long produced
     cdef readonly PartitionQueue sticky
+    cdef public bint forgotten
     cdef Py_ssize_t _turn
 
     cpdef PartitionQueue move_on(self)
@@ -35,9 +36,12 @@ cdef class AppendCore:
     cdef object _value_serializer
     cdef object _partitioner
     cdef bint _ignore_keys
+    cdef object _last_topic  # the name that found `_last_queues`
+    cdef TopicQueues _last_queues
 
     # Returns the record's Ack, or a Blocked.
     cdef append_fields(self, topic, value, key, partition, timestamp_ms, headers)
+    cdef TopicQueues _find(self, str topic)
     cdef _append(self, str topic, partition, int64_t timestamp, key, value, headers)
     cdef _append_sticky(self, TopicQueues topic_queues, int64_t timestamp, key, value, headers)
     cdef _append_to(self, PartitionQueue queue, int64_t timestamp, key, value, headers)

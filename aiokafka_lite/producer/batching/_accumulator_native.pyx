@@ -10,7 +10,7 @@ from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.tuple cimport PyTuple_GET_SIZE
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from aiokafka_lite.producer.batching._ack_native cimport Ack, ProducerBatch
 from aiokafka_lite.record._murmur2_native cimport murmur2_raw
@@ -70,6 +70,16 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object, int *) except? -1
+
+
+cdef tuple _QUICK_ITERATORS = (type(iter([])), type(iter(())))
+
+
+cdef object run_of(ProducerBatch batch, int32_t index, int32_t count, int64_t timestamp):
+    """Return an entry of `SentRecords`."""
+    if count == 1:
+        return batch.ack(index, timestamp)
+    return batch, index, count, timestamp
 
 
 cdef inline int64_t hash_of(object key) except? -1:
@@ -179,37 +189,100 @@ cdef class AppendCore:
         return self._append(<str>topic, partition, timestamp, key, value, headers)
 
     def append_many(
-        self, list acks not None, topic, items, bint keyed, partition, timestamp_ms, headers,
+        self, list sent not None, topic, items, bint keyed, partition, timestamp_ms, headers,
         Py_ssize_t most,
     ):
         cdef object value, key = None
-        for item in items:
-            if keyed:
-                value, key = item
-            else:
-                value = item
-            result = self.append_fields(topic, value, key, partition, timestamp_ms, headers)
-            if not isinstance(result, Ack):
-                return result
-            acks.append(result)
-            most -= 1
-            if most <= 0:
-                return False
-        return True
+        cdef int64_t timestamp = 0
+        cdef int overflow = 0
+        cdef ProducerBatch batch, current = None
+        cdef TopicQueues topic_queues
+        cdef int32_t index, first = 0, count = 0
+        cdef int64_t stamp = 0
+        # The clock is read for each record if code of the application may run between two records.
+        cdef bint quick = self._key_serializer is None and self._value_serializer is None
+        cdef bint sticky = partition is None and self._partitioner is None
+        if not isinstance(topic, str):
+            raise TypeError(f"`topic` should be a str, not {topic!r}")
+        if timestamp_ms is not None:
+            if not PyLong_CheckExact(timestamp_ms):
+                timestamp_ms = as_timestamp(timestamp_ms)
+            timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+            if overflow or timestamp < 0:
+                as_timestamp(timestamp_ms)  # raises the error
+        if headers is not None and may_act(headers):
+            check_headers(headers)
+            headers = inert(headers)
+        quick = quick and type(items) in _QUICK_ITERATORS
+        try:
+            for item in items:
+                if keyed:
+                    value, key = item
+                else:
+                    value = item
+                    key = None
+                if self.refusal is not None:
+                    raise copy(self.refusal)
+                if self._key_serializer is not None:
+                    key = self._key_serializer(key)
+                if self._value_serializer is not None:
+                    value = self._value_serializer(value)
+                if timestamp_ms is None and (not quick or not most & 15 or timestamp == 0):
+                    timestamp = akl_now_ms()
+                index = -1
+                if sticky and (key is None or self._ignore_keys):
+                    topic_queues = self._find(topic)
+                    if topic_queues is not None:
+                        batch = topic_queues.sticky.open
+                        if batch is not None:
+                            index = batch.builder.append_record(timestamp, key, value, headers)
+                if index < 0:
+                    result = self._append(topic, partition, timestamp, key, value, headers)
+                    if type(result) is not Ack:
+                        return result
+                    batch = (<Ack>result)._batch
+                    index = (<Ack>result)._index
+                if batch is current and index == first + count and timestamp == stamp:
+                    count += 1
+                else:
+                    if count:
+                        sent.append(run_of(current, first, count, stamp))
+                        count = 0
+                    current = batch
+                    first = index
+                    count = 1
+                    stamp = timestamp
+                most -= 1
+                if most <= 0:
+                    return False
+            return True
+        finally:
+            if count:
+                sent.append(run_of(current, first, count, stamp))
 
     def append_serialized(self, str topic not None, partition, int64_t timestamp, key, value, headers):
         return self._append(topic, partition, timestamp, key, value, headers)
+
+    cdef TopicQueues _find(self, str topic):
+        """Return the queues of a topic, or None; mostly, the topic is the one of the last call."""
+        if topic is self._last_topic and not self._last_queues.forgotten:
+            return self._last_queues
+        cdef PyObject *found = PyDict_GetItemWithError(self.topics, topic)
+        if found == NULL:
+            return None
+        self._last_queues = <TopicQueues?><object>found  # Python code can change the dict
+        self._last_topic = topic
+        return self._last_queues
 
     cdef _append(self, str topic, partition, int64_t timestamp, key, value, headers):
         cdef TopicQueues topic_queues
         cdef PartitionQueue queue
         cdef Py_ssize_t number
-        cdef PyObject *found = PyDict_GetItemWithError(self.topics, topic)
-        if found == NULL:
+        topic_queues = self._find(topic)
+        if topic_queues is None:
             if partition is not None:
                 partition = partition_number(partition)
             return Blocked(topic, partition, None, timestamp, key, value, headers)
-        topic_queues = <TopicQueues?><object>found  # Python code can change the dict
         if partition is not None:
             number = number_of(partition)
         elif self._partitioner is not None:

@@ -101,13 +101,14 @@ class PartitionQueue:
 class TopicQueues:
     """One topic's partition queues by number, and its sticky partition for keyless records."""
 
-    __slots__ = ("_turn", "available", "produced", "queues", "sticky", "topic")
+    __slots__ = ("_turn", "available", "forgotten", "produced", "queues", "sticky", "topic")
 
     def __init__(self, topic: str, partitions: int, turn: int) -> None:
         self.topic = topic
         self.queues: list[PartitionQueue] = []
         self.available: list[int] = []  # partitions that have a leader
         self.produced = 0  # bytes of batches that left the sticky partition before they were full
+        self.forgotten = False  # True once the accumulator no longer finds it by the topic
         self._turn = turn  # start of the rotation: random, so that producers spread out
         self.grow(partitions)
         self.sticky = self.queues[0]
@@ -214,7 +215,7 @@ class AppendCore:
 
     def append_many(
         self,
-        acks: list[Ack],
+        sent: list[Any],
         topic: str,
         items: Iterator[Any],
         keyed: bool,
@@ -226,7 +227,10 @@ class AppendCore:
         """Append records, each as `append` does.
 
         Args:
-            acks: The list to which the records' acks are appended.
+            sent: The list to which the records are appended, as `SentRecords` takes them. The
+                native build appends consecutive records of a batch as one entry. Unless code of
+                the application runs between two records, some of them may share one reading of
+                the clock.
             items: The records' values; with `keyed`, tuples of value and key. Each item is taken
                 once the previous record has been appended.
             most: Maximum number of records, at least 1.
@@ -243,7 +247,7 @@ class AppendCore:
             result = self.append(topic, value, key, partition, timestamp_ms, headers)
             if isinstance(result, Blocked):
                 return result
-            acks.append(result)
+            sent.append(result)
             most -= 1
             if most <= 0:
                 return False

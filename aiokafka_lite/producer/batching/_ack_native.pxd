@@ -37,10 +37,10 @@ cdef class ProducerBatch:
 
 
 cdef class Ack:
-    cdef ProducerBatch _batch
+    cdef readonly ProducerBatch _batch
     cdef Wait _first
     cdef int64_t _stamp
-    cdef int32_t _index
+    cdef readonly int32_t _index
     cdef bint _blocking
     cdef bint _cancelled
 

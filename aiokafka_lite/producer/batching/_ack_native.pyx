@@ -40,8 +40,65 @@ cdef extern from *:
         for (i = 0; i < 7; i++) { Py_INCREF(fields[i]); PyTuple_SET_ITEM(made, i, fields[i]); }
         return made;
     }
+
+    /* The same for a result that most applications drop at once: like zip() does with its tuples,
+       it is filled again if nobody else holds it any more. */
+    static inline PyObject *metadata_(
+        PyObject *type, PyObject *topic, PyObject *partition, PyObject *topic_partition,
+        PyObject *offset, PyObject *timestamp, PyObject *timestamp_type, PyObject *start_offset
+    ) {
+    #if defined(Py_GIL_DISABLED) || defined(PYPY_VERSION)
+        return new_metadata_(type, topic, partition, topic_partition, offset, timestamp,
+                             timestamp_type, start_offset);
+    #else
+        static PyObject *last = NULL;
+        PyObject *made;
+        if (last && Py_REFCNT(last) == 1 && (PyObject *)Py_TYPE(last) == type) {
+            PyObject *fields[7] = {
+                topic, partition, topic_partition, offset, timestamp, timestamp_type, start_offset
+            };
+            int i;
+            Py_INCREF(last);
+            made = last;
+            for (i = 0; i < 7; i++) {
+                PyObject *old = PyTuple_GET_ITEM(made, i);
+                if (old == fields[i]) continue;
+                Py_INCREF(fields[i]);
+                PyTuple_SET_ITEM(made, i, fields[i]);
+                Py_DECREF(old);  /* a str, int or tuple of these: runs no code */
+            }
+        #if PY_VERSION_HEX >= 0x030E0000
+            ((PyTupleObject *)made)->ob_hash = -1;  /* 3.14 caches it */
+        #endif
+            return made;
+        }
+        made = new_metadata_(type, topic, partition, topic_partition, offset, timestamp,
+                             timestamp_type, start_offset);
+        if (made) { Py_INCREF(made); Py_XSETREF(last, made); }
+        return made;
+    #endif
+    }
+
+    /* An int for a timestamp: consecutive records mostly share it. */
+    static inline PyObject *stamp_(long long stamp) {
+    #if defined(Py_GIL_DISABLED) || defined(PYPY_VERSION)
+        return PyLong_FromLongLong(stamp);
+    #else
+        static long long last = -1;
+        static PyObject *made = NULL;
+        if (!made || stamp != last) {
+            PyObject *new = PyLong_FromLongLong(stamp);
+            if (!new) return NULL;
+            last = stamp;
+            Py_XSETREF(made, new);
+        }
+        Py_INCREF(made);
+        return made;
+    #endif
+    }
     """
-    object new_metadata "new_metadata_"(
+    object as_timestamp "stamp_"(long long)
+    object metadata "metadata_"(
         object, object, object, object, object, object, object, object)
     int PyContext_Enter(object) except -1
     int PyContext_Exit(object) except -1
@@ -271,13 +328,13 @@ cdef class Ack:
             raise CancelledError
         if batch.state == ACKED:
             topic, partition = <tuple>batch.topic_partition
-            return new_metadata(
+            return metadata(
                 RecordMetadata,
                 topic,
                 partition,
                 batch.topic_partition,
                 -1 if batch.base_offset < 0 else batch.base_offset + self._index,
-                self._stamp if batch.log_append_time < 0 else batch.log_append_time,
+                as_timestamp(self._stamp if batch.log_append_time < 0 else batch.log_append_time),
                 0 if batch.log_append_time < 0 else 1,
                 None if batch.log_start_offset < 0 else batch.log_start_offset,
             )
@@ -339,13 +396,20 @@ cdef class Ack:
         return removed
 
     def __await__(self):
-        cdef Wait wait = Wait.__new__(Wait)
+        cdef Wait wait
+        if self._cancelled or self._batch.state != PENDING:
+            return self  # there is nothing to wait for: `__next__` has the outcome
+        wait = Wait.__new__(Wait)
         wait.ack = self
         wait.by_task = True
         return wait
 
     def __iter__(self):
         return self.__await__()
+
+    def __next__(self):
+        stop_with(self._outcome())
+        raise StopIteration  # bare: Cython adds nothing to the exception that is set
 
     def __repr__(self):
         cdef ProducerBatch batch = self._batch
@@ -472,3 +536,14 @@ cdef int send_to_wait(PyObject *wait, PyObject *_, PyObject **result) except -1:
 
 
 give_am_send(Wait, send_to_wait)
+
+
+cdef int send_to_ack(PyObject *ack, PyObject *_, PyObject **result) except -1:
+    """The only step of an await that began when the outcome was there."""
+    outcome = (<Ack>ack)._outcome()
+    Py_INCREF(outcome)
+    result[0] = <PyObject *>outcome
+    return PYGEN_RETURN
+
+
+give_am_send(Ack, send_to_ack)

@@ -334,6 +334,7 @@ class Accumulator(BatchCore):
         queues = self.topics.get(topic)
         if queues is not None and all(queue.empty for queue in queues.queues):
             del self.topics[topic]
+            queues.forgotten = True
             self._topic_ids.pop(topic, None)
             for queue in queues.queues:
                 if queue.sequences is not None:

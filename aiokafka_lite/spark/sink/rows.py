@@ -17,12 +17,15 @@ import pyarrow as pa
 from aiokafka_lite import AIOKafkaProducer
 from aiokafka_lite.errors import IllegalArgumentError
 from aiokafka_lite.producer.batching.accumulator import Ack
+from aiokafka_lite.producer.columns_ack import ColumnsAck
+from aiokafka_lite.producer.sent_records import SentRecords
 from aiokafka_lite.spark.sink.exactly_once import MARK_LAYOUT
 from aiokafka_lite.spark.write_options import RowLayout
 
 __all__ = ["RowDigest", "RowSender", "topic_of"]
 
 _Headers = Sequence[tuple[str, bytes | None]]
+_Sent = list[Ack] | SentRecords | ColumnsAck
 _Row = tuple[str | None, bytes | None, bytes | None, int | None, _Headers | None]
 
 _UNSETTLED: Final = 40_000
@@ -134,7 +137,7 @@ class RowSender:
         self._producer = producer
         self._layout = layout
         self._digest = digest
-        self._acks: deque[list[Ack]] = deque()
+        self._sent: deque[tuple[int, _Sent]] = deque()  # number of rows, and their results
         self._unsettled = 0
         self.rows = 0
 
@@ -149,25 +152,30 @@ class RowSender:
                 name.
             KafkaTimeoutError: The brokers stopped accepting records.
         """
+        count = batch.num_rows
+        self._sent.append((count, await self._send(batch)))
+        self.rows += count
+        self._unsettled += count
+        while self._unsettled > _UNSETTLED:
+            await self._settle_oldest()
+
+    async def _send(self, batch: pa.RecordBatch) -> _Sent:
         layout = self._layout
+        topic = layout.only_topic
+        if topic is not None and self._digest is None:
+            keys = None if layout.key is None else batch.column(layout.key)
+            return await self._producer.send_columns(topic, batch.column(layout.value), keys=keys)
         values = _binary(batch.column(layout.value))
         keys = _keys(batch, layout)
-        topic = layout.only_topic
         if topic is not None:
             if self._digest is not None:
                 self._digest.add(topic, keys, values)
-            acks = await self._producer.send_many(topic, values, keys=keys)
-        else:
-            rows: Iterable[_Row] = _rows(batch, layout, keys, values)
-            if self._digest is not None:
-                rows = list(rows)
-                self._digest.add_rows(rows)
-            acks = await self._send_each(rows)
-        self.rows += len(values)
-        self._acks.append(acks)
-        self._unsettled += len(acks)
-        while self._unsettled > _UNSETTLED:
-            await self._settle_oldest()
+            return await self._producer.send_many(topic, values, keys=keys)
+        rows: Iterable[_Row] = _rows(batch, layout, keys, values)
+        if self._digest is not None:
+            rows = list(rows)
+            self._digest.add_rows(rows)
+        return await self._send_each(rows)
 
     async def finish(self) -> None:
         """Wait for the result of every row.
@@ -177,21 +185,24 @@ class RowSender:
         """
         flushing = asyncio.ensure_future(self._producer.flush())  # skips linger_ms
         try:
-            while self._acks:
+            while self._sent:
                 await self._settle_oldest()
             await flushing
         finally:
             flushing.cancel()
 
     async def _settle_oldest(self) -> None:
-        acks = self._acks.popleft()
-        for ack in acks:
-            if not ack.done():
-                await ack
-            # Half the cost of awaiting it, which also returns the record's metadata.
-            elif (error := ack.exception()) is not None:
-                raise error
-        self._unsettled -= len(acks)
+        count, sent = self._sent.popleft()
+        if isinstance(sent, list):
+            for ack in sent:
+                if not ack.done():
+                    await ack
+                # Half the cost of awaiting it, which also returns the record's metadata.
+                elif (error := ack.exception()) is not None:
+                    raise error
+        else:
+            await sent
+        self._unsettled -= count
 
     async def _send_each(self, rows: Iterable[_Row]) -> list[Ack]:
         acks: list[Ack] = []

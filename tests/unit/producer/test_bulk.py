@@ -1,6 +1,7 @@
 """`send_many` and `send_nowait`: many records without a coroutine each, and none that waits."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,7 +40,8 @@ async def test_many_in_order(make_producer: Make, stored: Stored) -> None:
         assert [record.value for record in found] == [str(n).encode() for n in range(2500)]
         assert {record.timestamp for record in found} == {9}
         assert {record.headers for record in found} == {(("h", b""),)}
-        assert await producer.send_many("orders", []) == []
+        nothing = await producer.send_many("orders", [])
+        assert (list(nothing), len(nothing), await nothing) == ([], 0, ())
 
 
 async def test_many_by_key_and_by_partition(make_producer: Make) -> None:
@@ -52,6 +54,103 @@ async def test_many_by_key_and_by_partition(make_producer: Make) -> None:
         assert chosen == [(murmur2(key) & 0x7FFFFFFF) % 4 for key in keys]
         places = await asyncio.gather(*await producer.send_many("orders", keys, partition=3))
         assert {place.partition for place in places} == {3}
+
+
+async def test_awaiting_many_records_returns_where_they_are(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics={"orders": 3}) as cluster:
+        producer = make_producer(cluster, max_batch_size=2000)
+        await producer.start()
+        values = [b"%d" % number for number in range(3000)]
+        sent = await producer.send_many("orders", values)
+        assert len(sent) == 3000
+        runs = await sent
+        assert sent.done()
+        assert repr(sent) == "<SentRecords of 3000 records, done>"
+        found = stored(cluster, "orders")
+        places = [
+            (run.partition, run.base_offset + number) for run in runs for number in range(run.rows)
+        ]
+        assert [found[partition][offset].value for partition, offset in places] == values
+        assert [(ack.result().partition, ack.result().offset) for ack in sent] == places
+        assert await sent == runs  # also the second time, and from acks that were made
+        assert sent[7] is sent[7]
+        assert [ack.result().offset for ack in sent[-2:]] == [offset for _, offset in places[-2:]]
+
+
+async def test_awaiting_many_records_by_key_returns_where_they_are(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics={"orders": 4}) as cluster:
+        producer = make_producer(cluster, max_batch_size=500)
+        await producer.start()
+        keys = [b"%d" % (number // 3) for number in range(600)]
+        runs = await (await producer.send_many("orders", keys, keys=keys))
+        found = stored(cluster, "orders")
+        assert [
+            found[run.partition][run.base_offset + number].key
+            for run in runs
+            for number in range(run.rows)
+        ] == keys
+
+
+async def test_awaiting_many_records_raises_the_first_error(make_producer: Make) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(cluster, max_batch_size=1000)
+        await producer.start()
+        await producer.partitions_for("orders")
+        cluster.control(PRODUCE, error=InvalidTopicError, times=1)
+        sent = await producer.send_many("orders", [bytes(100)] * 50)
+        for _ in range(2):
+            with pytest.raises(InvalidTopicError):
+                await sent
+        errors = [ack.exception() for ack in sent]
+        assert isinstance(errors[0], InvalidTopicError)
+        assert errors[-1] is None
+        assert errors.index(None) < 10, "only the first batch failed"
+
+
+async def test_cancelling_the_wait_for_many_records_delivers_them(
+    make_producer: Make, stored: Stored
+) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(cluster, linger_ms=50)
+        await producer.start()
+        sent = await producer.send_many("orders", [b"1", b"2"])
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(sent, 0.001)
+        assert not sent.done()
+        assert [run.rows for run in await sent] == [2]
+        assert [record.value for record in stored(cluster, "orders")[0]] == [b"1", b"2"]
+
+
+async def test_many_records_without_acks_have_no_offsets(make_producer: Make) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(cluster, acks=0, enable_idempotence=False)
+        await producer.start()
+        runs = await (await producer.send_many("orders", [b"1", b"2", b"3"]))
+        assert {(run.partition, run.base_offset) for run in runs} == {(0, -1)}
+        assert sum(run.rows for run in runs) == 3
+
+
+async def test_clock_is_read_between_values_that_take_time(make_producer: Make) -> None:
+    """Not once for all records of a call."""
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        await producer.partitions_for("orders")
+        seen = []
+
+        def values() -> Iterator[bytes]:
+            for _ in range(3):
+                yield b"v"
+                time.sleep(0.003)
+                seen.append(time.time_ns() // 1_000_000)
+
+        sent = await producer.send_many("orders", values())
+        stamps = [metadata.timestamp for metadata in await asyncio.gather(*sent)]
+        assert stamps[0] < seen[0] <= stamps[1] < seen[1] <= stamps[2]
 
 
 async def test_many_more_than_memory_holds(make_producer: Make, stored: Stored) -> None:
