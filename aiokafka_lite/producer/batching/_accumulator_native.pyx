@@ -167,6 +167,10 @@ cdef class AppendCore:
     cdef append_fields(self, topic, value, key, partition, timestamp_ms, headers):
         cdef int64_t timestamp
         cdef int overflow = 0
+        cdef TopicQueues topic_queues
+        cdef ProducerBatch batch
+        cdef Ack ack
+        cdef int32_t index
         if self.refusal is not None:
             raise copy(self.refusal)
         if not isinstance(topic, str):
@@ -186,6 +190,19 @@ cdef class AppendCore:
             key = self._key_serializer(key)
         if self._value_serializer is not None:
             value = self._value_serializer(value)
+        if partition is None and self._partitioner is None and (key is None or self._ignore_keys):
+            # Mostly, the record fits into the open batch: `_append_sticky`, without its calls.
+            topic_queues = self._find(<str>topic)
+            if topic_queues is not None:
+                batch = topic_queues.sticky.open
+                if batch is not None:
+                    index = batch.builder.append_record(timestamp, key, value, headers)
+                    if index >= 0:
+                        ack = Ack.__new__(Ack)
+                        ack._batch = batch
+                        ack._index = index
+                        ack._stamp = timestamp
+                        return ack
         return self._append(<str>topic, partition, timestamp, key, value, headers)
 
     def append_many(

@@ -1,5 +1,5 @@
 # For the native accumulator: a batch's state as C fields, and append without a Python call.
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from aiokafka_lite.record._batch_native cimport BatchBuilder
 
@@ -41,10 +41,8 @@ cdef class Ack:
     cdef Wait _first
     cdef int64_t _stamp
     cdef readonly int32_t _index
-    cdef bint _blocking
-    cdef bint _cancelled
-
-    cdef _outcome(self)
+    cdef uint8_t _blocking  # bytes, not `bint`: a million of these may be held
+    cdef uint8_t _cancelled
 
 
 cdef class Wait:

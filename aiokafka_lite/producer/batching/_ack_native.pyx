@@ -60,7 +60,8 @@ cdef extern from *:
             int i;
             Py_INCREF(last);
             made = last;
-            for (i = 0; i < 7; i++) {
+            /* The records of one batch differ in offset and timestamp. */
+            for (i = PyTuple_GET_ITEM(made, 2) == topic_partition ? 3 : 0; i < 7; i++) {
                 PyObject *old = PyTuple_GET_ITEM(made, i);
                 if (old == fields[i]) continue;
                 Py_INCREF(fields[i]);
@@ -288,6 +289,32 @@ cdef class ProducerBatch:
         return 0
 
 
+cdef outcome_of(Ack ack):
+    """Return or raise the record's outcome. No method: without a table of C methods an Ack is smaller."""
+    cdef ProducerBatch batch = ack._batch
+    if ack._cancelled:
+        raise CancelledError
+    if batch.state == ACKED:
+        topic, partition = <tuple>batch.topic_partition
+        return metadata(
+            RecordMetadata,
+            topic,
+            partition,
+            batch.topic_partition,
+            -1 if batch.base_offset < 0 else batch.base_offset + ack._index,
+            as_timestamp(ack._stamp if batch.log_append_time < 0 else batch.log_append_time),
+            0 if batch.log_append_time < 0 else 1,
+            None if batch.log_start_offset < 0 else batch.log_start_offset,
+        )
+    if batch.state == UNCONFIRMED:
+        return None
+    if batch.state == FAILED:
+        raise fresh(batch.error)
+    if batch.state == IN_PIECES:
+        return outcome_in_pieces(batch, ack._index, ack._stamp)
+    raise InvalidStateError("the record is not acknowledged yet")
+
+
 @cython.final
 @cython.no_gc
 @cython.freelist(4096)
@@ -299,7 +326,7 @@ cdef class Ack:
 
     @property
     def _asyncio_future_blocking(self):
-        return self._blocking
+        return <bint>self._blocking
 
     @_asyncio_future_blocking.setter
     def _asyncio_future_blocking(self, bint value):
@@ -317,37 +344,13 @@ cdef class Ack:
         return self._batch.loop
 
     def done(self):
-        return self._cancelled or self._batch.state != PENDING
+        return <bint>(self._cancelled or self._batch.state != PENDING)
 
     def cancelled(self):
-        return self._cancelled
-
-    cdef _outcome(self):
-        cdef ProducerBatch batch = self._batch
-        if self._cancelled:
-            raise CancelledError
-        if batch.state == ACKED:
-            topic, partition = <tuple>batch.topic_partition
-            return metadata(
-                RecordMetadata,
-                topic,
-                partition,
-                batch.topic_partition,
-                -1 if batch.base_offset < 0 else batch.base_offset + self._index,
-                as_timestamp(self._stamp if batch.log_append_time < 0 else batch.log_append_time),
-                0 if batch.log_append_time < 0 else 1,
-                None if batch.log_start_offset < 0 else batch.log_start_offset,
-            )
-        if batch.state == UNCONFIRMED:
-            return None
-        if batch.state == FAILED:
-            raise fresh(batch.error)
-        if batch.state == IN_PIECES:
-            return outcome_in_pieces(batch, self._index, self._stamp)
-        raise InvalidStateError("the record is not acknowledged yet")
+        return <bint>self._cancelled
 
     def result(self):
-        return self._outcome()
+        return outcome_of(self)
 
     def exception(self):
         if self._cancelled:
@@ -408,7 +411,7 @@ cdef class Ack:
         return self.__await__()
 
     def __next__(self):
-        stop_with(self._outcome())
+        stop_with(outcome_of(self))
         raise StopIteration  # bare: Cython adds nothing to the exception that is set
 
     def __repr__(self):
@@ -436,7 +439,7 @@ cdef class Wait:
         cdef Ack ack = self.ack
         stops[0] = ack._cancelled or ack._batch.state != PENDING
         if stops[0]:
-            return ack._outcome()
+            return outcome_of(ack)
         if self._yielded:
             raise RuntimeError("await wasn't used with a future")
         self._yielded = True
@@ -540,7 +543,7 @@ give_am_send(Wait, send_to_wait)
 
 cdef int send_to_ack(PyObject *ack, PyObject *_, PyObject **result) except -1:
     """The only step of an await that began when the outcome was there."""
-    outcome = (<Ack>ack)._outcome()
+    outcome = outcome_of(<Ack>ack)
     Py_INCREF(outcome)
     result[0] = <PyObject *>outcome
     return PYGEN_RETURN
