@@ -85,8 +85,11 @@ _REMEDY: Final = (
     "call send_threadsafe() from there, or create a producer in the event loop that uses it"
 )
 
-_YIELD_EVERY: Final = 1000
-"""Records after which `send_many` yields to the event loop: well under a millisecond."""
+_YIELD_EVERY: Final = 4000
+"""Records after which `send_many` yields to the event loop: about half a millisecond."""
+
+_YIELD_EVERY_SERIALIZED: Final = 1000
+"""The same if code of the application serializes, intercepts or partitions them."""
 
 _numbers = itertools.count(1)
 
@@ -235,6 +238,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
     _entered_in_vain = False  # True if the last `async with` failed to start
     _forked: IllegalStateError | None = None  # in a forked child: raised by every call
     _transactions: TransactionDriver | None = None  # only with a transactional id
+    _until_yield: int  # records that `send_many` appends before it yields to the event loop
 
     def __init__(
         self,
@@ -652,15 +656,17 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         append_many = self._append_many
         try:
             while True:
-                result = append_many(
-                    sent, topic, items, keyed, partition, timestamp_ms, headers, _YIELD_EVERY
+                left = append_many(
+                    sent, topic, items, keyed, partition, timestamp_ms, headers, self._until_yield
                 )
-                if result is True:
+                if not isinstance(left, int):
+                    sent.append(await self._send_blocked(left))
+                elif left:
+                    self._until_yield = left
                     break
-                if result is False:
-                    await asyncio.sleep(0)
                 else:
-                    sent.append(await self._send_blocked(result))
+                    self._until_yield = self._yield_every
+                    await asyncio.sleep(0)
         except BaseException as error:
             error.sent = SentRecords(sent)  # type: ignore[attr-defined]  # documented above
             raise
@@ -1202,9 +1208,13 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         if self._chain:
             self._interceptors = Interceptors(self._chain, append or accumulator.append, self._name)
             append = self._interceptors.append
-        self._append_many: Callable[..., Blocked | bool] = accumulator.append_many
+        self._append_many: Callable[..., Blocked | int] = accumulator.append_many
         if append is not None:
             self._append_many = partial(_append_each, append)
+        options = self._options
+        slow = append or options.key_serializer or options.value_serializer or options.partitioner
+        self._yield_every = _YIELD_EVERY_SERIALIZED if slow else _YIELD_EVERY
+        self._until_yield = self._yield_every
         super().__init__(accumulator, append)
         self._hand_over = HandOver(
             self._loop, self._append, self._send_blocked, self._options.max_block
@@ -1265,7 +1275,7 @@ def _append_each(
     items: Iterator[Any],
     keyed: bool,
     *fields: Any,
-) -> Blocked | bool:
+) -> Blocked | int:
     """Do as `AppendCore.append_many`, with another `append`; `fields` ends with the maximum."""
     *others, most = fields
     for item in items:
@@ -1276,8 +1286,8 @@ def _append_each(
         sent.append(result)
         most -= 1
         if most <= 0:
-            return False
-    return True
+            return 0
+    return int(most)
 
 
 def _group(value: object) -> GroupMetadata:

@@ -271,8 +271,8 @@ cdef class AppendCore:
                     stamp = timestamp
                 most -= 1
                 if most <= 0:
-                    return False
-            return True
+                    return 0
+            return most
         finally:
             if count:
                 sent.append(run_of(current, first, count, stamp))

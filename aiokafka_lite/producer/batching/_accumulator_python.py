@@ -223,7 +223,7 @@ class AppendCore:
         timestamp_ms: int | None,
         headers: Any,
         most: int,
-    ) -> Blocked | bool:
+    ) -> Blocked | int:
         """Append records, each as `append` does.
 
         Args:
@@ -236,8 +236,8 @@ class AppendCore:
             most: Maximum number of records, at least 1.
 
         Returns:
-            True if all items are appended, False if there may be more; or the Blocked of a record
-            that was taken from `items` and has to wait.
+            `most` less the appended records if those are all items; 0 if there may be more; or the
+            Blocked of a record that was taken from `items` and has to wait.
 
         Raises:
             BaseException: An error of `items` or `append`; earlier records are appended.
@@ -250,8 +250,8 @@ class AppendCore:
             sent.append(result)
             most -= 1
             if most <= 0:
-                return False
-        return True
+                return 0
+        return most
 
     def append_serialized(
         self, topic: str, partition: int | None, timestamp: int, key: Any, value: Any, headers: Any

@@ -11,9 +11,14 @@ from aiokafka_lite.producer.batching._ack_native cimport ProducerBatch
 from aiokafka_lite.record._batch_native cimport BatchBuilder, record_size_upper_bound
 
 from collections import deque
+from random import random
 
 from aiokafka_lite.producer.batching._batches_python import BatchCore as _Twin
+from aiokafka_lite.producer.batching.sticky_partitioning import CANDIDATES as _CANDIDATES
 from aiokafka_lite.record.compression import Compression
+
+cdef Py_ssize_t CANDIDATES = _CANDIDATES
+cdef object _leave_sticky = _Twin.leave_sticky
 
 DEF HEADER = 61
 DEF PENDING = 0
@@ -46,6 +51,10 @@ cdef class BatchCore(AppendCore):
     cdef object _compression
     cdef object _level
     cdef bint _compressed
+    cdef bint _adaptive
+    cdef bint _availability  # True if partitions of unresponsive brokers are avoided
+    cdef list _pooled  # the pool's own
+    cdef object _waiters
 
     def __init__(self, loop, options, pool, identity, on_ready, on_opened, on_lingering, on_held):
         AppendCore.__init__(
@@ -76,6 +85,10 @@ cdef class BatchCore(AppendCore):
         self._compression = options.compression
         self._level = options.compression_level
         self._compressed = self._compression is not Compression.NONE
+        self._adaptive = options.adaptive
+        self._availability = options.availability_timeout > 0
+        self._pooled = pool.pooled
+        self._waiters = pool.waiters
 
     # Records in
 
@@ -95,9 +108,16 @@ cdef class BatchCore(AppendCore):
             size = HEADER + record_size_upper_bound(key, value, headers)
             if size > self._most:
                 self.memory_for(size)  # raises an error that names the limit
-            buffer = self.pool.try_take(max(size, self._poolable))
-            if buffer is None:
-                return None
+            # `try_take` without its call, unless headers have just ended the producer.
+            if (
+                size <= self._poolable and self._pooled and not self._waiters
+                and self.refusal is None
+            ):
+                buffer = self._pooled.pop()
+            else:
+                buffer = self.pool.try_take(max(size, self._poolable))
+                if buffer is None:
+                    return None
         now = self.next_time()
         try:
             builder = BatchBuilder(PyByteArray_GET_SIZE(buffer), buffer)
@@ -116,7 +136,7 @@ cdef class BatchCore(AppendCore):
             self._on_opened(queue)
         else:
             self._lingering.append((queue, batch))
-            if len(queue.waiting) > 1:
+            if not queue.listed and len(queue.waiting) > 1:
                 self._on_ready(queue)
             if len(self._lingering) == 1:
                 self._on_lingering(now + self._linger)
@@ -145,9 +165,34 @@ cdef class BatchCore(AppendCore):
             return sticky
         return self.leave_sticky(topic_queues)
 
+    cpdef PartitionQueue leave_sticky(self, TopicQueues topic_queues):
+        cdef PartitionQueue chosen, other
+        cdef Py_ssize_t found, pressure, count, at
+        if self._availability:
+            return _leave_sticky(self, topic_queues)
+        topic_queues.produced = 0
+        chosen = topic_queues.move_on()
+        if not self._adaptive:
+            return chosen
+        # `stick_to_the_least_pressed`, where no broker is avoided.
+        found = len(chosen.waiting)
+        available = topic_queues.available
+        count = len(available) or len(topic_queues.queues)
+        for _ in range(CANDIDATES - 1):
+            if not found:
+                break
+            at = <Py_ssize_t>(<double>random() * count)
+            other = topic_queues.queues[available[at] if available else at]
+            pressure = len(other.waiting)
+            if pressure < found:
+                chosen, found = other, pressure
+        topic_queues.stick_to(chosen)
+        return chosen
+
     def close_batch(self, PartitionQueue queue not None):
         queue.open = None
-        self._on_ready(queue)
+        if not queue.listed:
+            self._on_ready(queue)
 
     cpdef cut_short(self, PartitionQueue queue, ProducerBatch batch):
         cdef TopicQueues topic_queues
@@ -303,12 +348,15 @@ cdef class BatchCore(AppendCore):
             return
         buffer = batch.buffer
         batch.acknowledge(base_offset, log_append_time, log_start_offset, woken)
-        if buffer is not None:
+        if buffer is None:
+            return
+        if PyByteArray_GET_SIZE(<bytearray?>buffer) == self._poolable and not self._waiters:
+            self._pooled.append(buffer)  # `give`, without its call
+        else:
             self.pool.give(buffer)
 
     # Rare cases
 
-    leave_sticky = _Twin.leave_sticky
     add_open = _Twin.add_open
     compress_elsewhere = _Twin.compress_elsewhere
     _on_compressed = _Twin._on_compressed

@@ -199,9 +199,13 @@ class BatchCore(AppendCore):
         return self.leave_sticky(topic_queues)
 
     def close_batch(self, queue: PartitionQueue) -> None:
-        """Close the open batch, which is full; it may be sent at once."""
+        """Close the open batch, which is full; it may be sent at once.
+
+        The outbox of a queue that is listed was woken when it was listed.
+        """
         queue.open = None
-        self._on_ready(queue)
+        if not queue.listed:
+            self._on_ready(queue)
 
     def cut_short(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Close the open batch before it is full."""
@@ -403,7 +407,7 @@ class BatchCore(AppendCore):
             self._on_opened(queue)
         else:
             self._lingering.append((queue, batch))
-            if len(queue.waiting) > 1:
+            if not queue.listed and len(queue.waiting) > 1:
                 self._on_ready(queue)
             if len(self._lingering) == 1:
                 self._on_lingering(batch.created + self._options.linger)

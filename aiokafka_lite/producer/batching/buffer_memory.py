@@ -61,9 +61,13 @@ class MemoryPool:
         self.exhausted = 0
         """How many requests had to wait since the pool was created."""
         self._available = total  # bytes that are in no buffer
-        self._pooled: list[bytearray] = []  # a stack: the last one returned is the warmest
-        # An OrderedDict because the first waiter is served and any waiter may leave.
-        self._waiters: OrderedDict[_Waiter, None] = OrderedDict()
+        self.pooled: list[bytearray] = []
+        """The buffers that are kept for reuse: a stack, because the last one is the warmest.
+
+        Native code takes and gives buffers here while there are no waiters.
+        """
+        self.waiters: OrderedDict[_Waiter, None] = OrderedDict()
+        """The waiters in order. The first one is served; any waiter may leave."""
         self._timer: asyncio.TimerHandle | None = None
         self._fires_at = 0.0  # not `_timer.when()`: uvloop's handle of a past time has none
         self._closed: BaseException | None = None
@@ -71,7 +75,7 @@ class MemoryPool:
     @property
     def unused(self) -> int:
         """Bytes that are free: pooled buffers, and bytes that are in no buffer."""
-        return self._available + len(self._pooled) * self.poolable_size
+        return self._available + len(self.pooled) * self.poolable_size
 
     @property
     def used(self) -> int:
@@ -81,7 +85,7 @@ class MemoryPool:
     @property
     def waiting(self) -> int:
         """The number of waiters."""
-        return len(self._waiters)
+        return len(self.waiters)
 
     def try_take(self, size: int) -> bytearray | None:
         """Take a buffer of `size` bytes at once; None if too little is free or others wait.
@@ -91,10 +95,10 @@ class MemoryPool:
         """
         if self._closed is not None or size > self.total:
             raise self._refusal(size)
-        if self._waiters:
+        if self.waiters:
             return None
-        if size == self.poolable_size and self._pooled:
-            return self._pooled.pop()
+        if size == self.poolable_size and self.pooled:
+            return self.pooled.pop()
         if self.unused < size:
             return None
         self._free_up(size)
@@ -120,7 +124,7 @@ class MemoryPool:
             return buffer
         loop = asyncio.get_running_loop()
         waiter = _Waiter(size, loop.time(), deadline, loop.create_future())
-        self._waiters[waiter] = None
+        self.waiters[waiter] = None
         self.exhausted += 1
         self._serve()  # the first waiter may be able to gather memory already
         if not waiter.future.done():
@@ -128,7 +132,7 @@ class MemoryPool:
         try:
             return await waiter.future
         except BaseException:
-            if waiter in self._waiters:
+            if waiter in self.waiters:
                 self._leave(waiter)
             elif not waiter.future.cancelled() and waiter.future.exception() is None:
                 self.give(waiter.future.result())  # granted, but not received
@@ -137,17 +141,17 @@ class MemoryPool:
     def give(self, buffer: bytearray) -> None:
         """Give a buffer back and serve the next waiter. The caller must not use it any more."""
         if len(buffer) == self.poolable_size:
-            self._pooled.append(buffer)
+            self.pooled.append(buffer)
         else:
             self._available += len(buffer)
-        if self._waiters:
+        if self.waiters:
             self._serve()
 
     def close(self, error: BaseException) -> None:
         """Fail all waiters and all later requests with `error`. Buffers can still be given back."""
         self._closed = error
-        while self._waiters:
-            waiter = next(iter(self._waiters))
+        while self.waiters:
+            waiter = next(iter(self.waiters))
             self._remove(waiter)
             if not waiter.future.done():
                 waiter.future.set_exception(copy.copy(error))
@@ -162,20 +166,20 @@ class MemoryPool:
 
     def _free_up(self, size: int) -> None:
         """Drop pooled buffers until `size` bytes are in no buffer, or no pooled one is left."""
-        while self._available < size and self._pooled:
-            self._pooled.pop()
+        while self._available < size and self.pooled:
+            self.pooled.pop()
             self._available += self.poolable_size
 
     def _serve(self) -> None:
         """Serve the waiters in order, until one cannot be satisfied."""
-        while self._waiters:
-            waiter = next(iter(self._waiters))
+        while self.waiters:
+            waiter = next(iter(self.waiters))
             if waiter.future.done():  # cancelled: its task has not run yet, but its place is free
                 self._remove(waiter)
                 continue
-            if waiter.size == self.poolable_size and not waiter.gathered and self._pooled:
-                self._waiters.pop(waiter)
-                waiter.future.set_result(self._pooled.pop())
+            if waiter.size == self.poolable_size and not waiter.gathered and self.pooled:
+                self.waiters.pop(waiter)
+                waiter.future.set_result(self.pooled.pop())
                 continue
             missing = waiter.size - waiter.gathered
             self._free_up(missing)
@@ -190,7 +194,7 @@ class MemoryPool:
                 self._remove(waiter)
                 waiter.future.set_exception(error)
                 continue
-            self._waiters.pop(waiter)
+            self.waiters.pop(waiter)
             waiter.gathered = 0
             waiter.future.set_result(buffer)
 
@@ -200,7 +204,7 @@ class MemoryPool:
 
     def _remove(self, waiter: _Waiter) -> None:
         """Remove a waiter from the queue; the memory it gathered is free again."""
-        self._waiters.pop(waiter)
+        self.waiters.pop(waiter)
         self._available += waiter.gathered
         waiter.gathered = 0
 
@@ -217,7 +221,7 @@ class MemoryPool:
         self._timer = None
         now = loop.time()
         earliest = float("inf")
-        for waiter in list(self._waiters):
+        for waiter in list(self.waiters):
             if waiter.deadline > now:
                 earliest = min(earliest, waiter.deadline)
                 continue
@@ -225,7 +229,7 @@ class MemoryPool:
             if not waiter.future.done():
                 waiter.future.set_exception(self._too_late(waiter.size, now - waiter.began))
         self._serve()
-        if self._waiters:
+        if self.waiters:
             self._arm(loop, earliest)
 
     def _too_late(self, size: int, passed: float) -> KafkaTimeoutError:

@@ -229,7 +229,7 @@ async def test_other_tasks_run_in_between(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         producer = make_producer(cluster)
         await producer.start()
-        sending = asyncio.ensure_future(producer.send_many("orders", [b"v"] * 20_000))
+        sending = asyncio.ensure_future(producer.send_many("orders", [b"v"] * 80_000))
         turns = 0
         while not sending.done():
             turns += 1
