@@ -268,7 +268,12 @@ def compiled(program: str, version: str = NEWEST) -> Path:
         if not folder.is_dir():
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-                command = [jars.java(), "--module", "jdk.compiler/com.sun.tools.javac.Main"]
+                command = [
+                    jars.java(),
+                    *jars.QUICK,
+                    "--module",
+                    "jdk.compiler/com.sun.tools.javac.Main",
+                ]
                 # Only the launcher understands DIR/*, and this is not one.
                 each = os.pathsep.join(map(str, sorted(jars.resolve(version).glob("*.jar"))))
                 command += ["-nowarn", "-d", f"{scratch}/out", "-cp", each]

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.kafka.jars import QUICK
 from tools.protocol_gen.jars import JarsUnavailable, clients_jar, maven_copy
 
 OLDEST_JAVA = 17
@@ -59,7 +60,7 @@ def ask(release: str, lines: Sequence[str]) -> list[str]:
     if not lines:
         return []
     run = subprocess.run(
-        [java(), "-Xmx1g", "-cp", class_path(release), str(SOURCE)],
+        [java(), *QUICK, "-Xmx1g", "-cp", class_path(release), str(SOURCE)],
         input="\n".join(lines) + "\n",
         capture_output=True,
         encoding="utf-8",

@@ -14,6 +14,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from tools.kafka.jars import maven_environment
+
 NEWEST = "4.4.0"
 OLDEST = "3.9.2"
 RELEASES = (NEWEST, OLDEST)
@@ -42,7 +44,9 @@ def maven_copy(group: str, artifact: str, version: str) -> Path:
         f"-Dartifact={group}:{artifact}:{version}",
         f"-DoutputDirectory={target.parent}",
     ]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        command, env=maven_environment(), capture_output=True, text=True, check=False
+    )
     if run.returncode != 0 or not target.exists():
         raise JarsUnavailable(f"Maven could not fetch {target.name}:\n{run.stdout}{run.stderr}")
     return target

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.kafka.jars import QUICK
 from tools.oracle.java import java
 from tools.protocol_gen.jars import OLDEST, clients_jar, maven_copy
 
@@ -53,7 +54,7 @@ def class_path() -> str:
 def ask(questions: Sequence[str]) -> list[str]:
     """Send all lines to one run of RecordJudge.java."""
     run = subprocess.run(
-        [java(), "-Xmx512m", "-cp", class_path(), str(HERE / "RecordJudge.java")],
+        [java(), *QUICK, "-Xmx512m", "-cp", class_path(), str(HERE / "RecordJudge.java")],
         input="\n".join(questions) + "\n",
         capture_output=True,
         encoding="utf-8",
