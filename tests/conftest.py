@@ -66,11 +66,12 @@ def own_log_levels() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Disable the garbage collector during collection: it would visit objects of 18,000 tests."""
+    """Hide the objects of 18,000 tests from the garbage collector: a visit takes it 0.4 s."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 

@@ -1,6 +1,7 @@
 """Fixtures and hooks shared by several folders of unit tests."""
 
 import asyncio
+import gc
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -42,6 +43,21 @@ def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
             yield
     else:
         yield
+
+
+def _of_package(each: object) -> bool:
+    module = str(type(each).__module__)
+    return module.startswith("aiokafka_lite.") and not module.startswith("aiokafka_lite.testing")
+
+
+@pytest.fixture
+def package_objects() -> Callable[[], list[object]]:
+    """Returns all objects of this package's classes, except for the embedded broker's."""
+    gc.collect()  # clients of other tests, whose event loops are closed
+    gc.unfreeze()  # what was there before the first test: tests/conftest.py
+    before = [each for each in gc.get_objects() if _of_package(each)]
+    gc.freeze()
+    return lambda: [*before, *(each for each in gc.get_objects() if _of_package(each))]
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,9 @@
 """A secret of TLS, proxies or token sources is in no repr, log, error, traceback or metric."""
 
 import asyncio
-import gc
 import subprocess
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,28 +48,23 @@ def plain_key(encrypted: Certificate) -> str:
     return f"{MARKER}\n{done.stdout}"
 
 
-@pytest.fixture(autouse=True)
-def no_clients_of_other_tests() -> None:
-    """Collect earlier clients: `reprs` visits all objects, and their event loops are closed."""
-    gc.collect()
+Objects = Callable[[], list[object]]
 
 
-def reprs() -> str:
-    """The repr and str of all reachable objects of this package's classes, and their metrics."""
+def reprs(objects: list[object]) -> str:
+    """The repr and str of objects, and their metrics."""
     found = []
-    for each in gc.get_objects():
-        module = str(type(each).__module__)
-        if module.startswith("aiokafka_lite.") and not module.startswith("aiokafka_lite.testing"):
-            found.append(f"{each!r} {each}")
-            if callable(metrics := getattr(type(each), "metrics", None)):
-                try:
-                    found.append(repr(metrics(each)))
-                except (TypeError, AttributeError):
-                    continue  # it takes arguments; or a client of another test, half constructed
+    for each in objects:
+        found.append(f"{each!r} {each}")
+        if callable(metrics := getattr(type(each), "metrics", None)):
+            try:
+                found.append(repr(metrics(each)))
+            except (TypeError, AttributeError):
+                continue  # it takes arguments; or a client of another test, half constructed
     return "\n".join(found)
 
 
-async def everything_said(options: dict[str, Any]) -> str:
+async def everything_said(options: dict[str, Any], objects: Objects) -> str:
     """All that clients with these options show while they fail to start."""
     said = []
     for make in (
@@ -89,14 +84,18 @@ async def everything_said(options: dict[str, Any]) -> str:
                 await (client.bootstrap() if make is AIOKafkaClient else client.start())
         except KafkaError as error:
             said += traceback.format_exception(error)
-        said.append(reprs())
+        said.append(reprs(objects()))
         await (client.stop() if hasattr(client, "stop") else client.close())
     return "\n".join(said)
 
 
 @pytest.mark.parametrize("scheme", ["socks5", "http"])
 async def test_tls_and_proxy_secrets_stay_hidden(
-    scheme: str, encrypted: Certificate, plain_key: str, caplog: pytest.LogCaptureFixture
+    scheme: str,
+    encrypted: Certificate,
+    plain_key: str,
+    caplog: pytest.LogCaptureFixture,
+    package_objects: Objects,
 ) -> None:
     caplog.set_level("DEBUG")
     for right in (True, False):
@@ -121,7 +120,7 @@ async def test_tls_and_proxy_secrets_stay_hidden(
                 {"ssl_cafile": plain_key},
                 {"ssl_cadata": plain_key},
             ):
-                said = await everything_said({**common, **own})
+                said = await everything_said({**common, **own}, package_objects)
                 assert MARKER not in said
                 for line in plain_key.splitlines()[2:-1]:
                     assert line not in said
@@ -151,7 +150,7 @@ async def test_errors_of_invalid_options_hide_the_secret(invalid: dict[str, Any]
 
 
 async def test_token_sources_hide_their_secrets(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, package_objects: Objects
 ) -> None:
     caplog.set_level("DEBUG")
     (tmp_path / "jwt").write_text(MARKER)
@@ -178,4 +177,4 @@ async def test_token_sources_hide_their_secrets(
         assert MARKER not in "".join(said)
         assert MARKER not in f"{provider!r} {provider}"
     assert MARKER not in caplog.text
-    assert MARKER not in reprs()
+    assert MARKER not in reprs(package_objects())
