@@ -32,11 +32,16 @@ GATES  = $(BIN)/python -m tools.gates --slots $(SLOTS) --again $(AGAIN) --logs $
 # pytest rewrites the assertions of 480 files: cache them, rather than repeat it in each process.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Installing waits for the network, for one core, for a broker: three recipes at a time. A target that
+# needs only one of them makes it alone, in order.
+INSTALL = $(MAKE) -s --no-print-directory -j 3 $(DONE)/spark
+
 NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -name '*.h')
-PIP   := $(BIN)/python -m pip install -q --disable-pip-version-check
+# The native modules are compiled once, in place: an editable installation would compile them again.
+PIP   := AIOKAFKA_LITE_NO_NATIVE=1 $(BIN)/python -m pip -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv demo pipeline check test test-fast test-pure test-asan wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once endurance scale spark-judge lint format bench docs \
+.PHONY: help venv ready demo pipeline check test test-fast test-pure test-asan wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once endurance scale spark-judge lint format bench docs \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -51,7 +56,7 @@ $(DONE)/made: tools/make_venv.sh
 
 $(DONE)/build-tools: $(DONE)/made pyproject.toml
 	@echo "installing the build tools"
-	@$(PIP) 'setuptools>=77' 'Cython>=3.1,<4' && touch $@
+	@$(PIP) install 'setuptools>=77' 'Cython>=3.1,<4' && touch $@
 
 $(DONE)/native: $(DONE)/build-tools setup.py $(NATIVE_SOURCES)
 	@echo "compiling the native hot paths (without a C compiler their pure-Python twins are used)"
@@ -65,45 +70,60 @@ $(DONE)/native: $(DONE)/build-tools setup.py $(NATIVE_SOURCES)
 
 $(DONE)/demo: $(DONE)/native
 	@echo "installing aiokafka_lite[cli]"
-	@$(PIP) --no-build-isolation -e '.[cli]' $(QUIET)
+	@$(PIP) install --no-build-isolation -e '.[cli]' $(QUIET)
 	@touch $@
 
 $(DONE)/dev: $(DONE)/native
 	@echo "installing aiokafka_lite[dev]"
-	@$(PIP) --no-build-isolation -e '.[dev]' $(QUIET)
+	@$(PIP) install --no-build-isolation -e '.[dev]' $(QUIET)
 	@touch $@
 
 # Other Kafka clients, for comparison: without them only the tests that use them are skipped.
 $(DONE)/interop: $(DONE)/dev
 	@echo "installing aiokafka_lite[interop]"
-	@$(PIP) --no-build-isolation -e '.[interop]' > $(DONE)/install.log 2>&1 \
+	@$(PIP) install --no-build-isolation -e '.[interop]' > $(DONE)/install.log 2>&1 \
 		|| echo "NOT INSTALLED: tests against other clients will be skipped"
 	@touch $@
 
 # Spark (500 MB), in the release with whose own Kafka connector this one is compared. Without it the
-# tests with Spark are skipped, with a reason.
-$(DONE)/spark: $(DONE)/interop
-	@echo "installing aiokafka_lite[spark] (pyspark is large: a minute or two)"
-	@$(PIP) --no-build-isolation -e '.[spark]' 'pyspark[connect]==$(PYSPARK)' > $(DONE)/install.log 2>&1 \
-		&& touch $@ || echo "NOT INSTALLED (see $(DONE)/install.log): tests with Spark will be skipped"
+# tests with Spark are skipped, with a reason. PyPI has its source only, and pip makes a wheel of it:
+# to compress 430 MB of jars, and expand them at once, would take half of the time.
+$(DONE)/pyspark: | $(DONE)/build-tools
+	@echo "fetching pyspark $(PYSPARK) (large: up to a minute or two)"
+	@printf '[bdist_wheel]\ncompression = stored\n' > $(DONE)/stored.cfg
+	@$(BIN)/python -m pip show -q pyspark 2> /dev/null || DIST_EXTRA_CONFIG=$(abspath $(DONE)/stored.cfg) \
+		$(PIP) wheel --no-build-isolation --no-deps --wheel-dir $(DONE)/wheels \
+		'pyspark==$(PYSPARK)' > $(DONE)/pyspark.log 2>&1 && touch $@ || echo "NOT FETCHED (see $(DONE)/pyspark.log)"
+
+$(DONE)/spark: $(DONE)/interop $(DONE)/pyspark
+	@echo "installing aiokafka_lite[spark]"
+	@test -e $(DONE)/pyspark && $(PIP) install --no-build-isolation --find-links $(DONE)/wheels \
+		-e '.[spark]' 'pyspark[connect]==$(PYSPARK)' > $(DONE)/spark.log 2>&1 \
+		&& touch $@ || echo "NOT INSTALLED (see $(DONE)/pyspark.log and spark.log): tests with Spark will be skipped"
+	@rm -rf $(DONE)/wheels
 
 # A class archive of a broker (CDS): each JVM of the tests starts in half the time.
-$(DONE)/archive: $(DONE)/interop
+$(DONE)/archive: $(DONE)/made
 	@$(BIN)/python -m tools.kafka.archive && touch $@ || echo "NOT MADE: Kafka will start more slowly in each test"
 
-$(DONE)/docs: $(DONE)/interop
+$(DONE)/docs: $(DONE)/interop | $(AFTER)
 	@echo "installing aiokafka_lite[docs]"
-	@$(PIP) --no-build-isolation -e '.[docs]' $(QUIET)
+	@$(PIP) install --no-build-isolation -e '.[docs]' $(QUIET)
 	@touch $@
 
 # The same, without development tools.
 $(DONE)/pipeline: $(DONE)/demo
 	@$(BIN)/python -c "from aiokafka_lite.spark.pipeline.java import main; raise SystemExit(main())"
 	@echo "installing aiokafka_lite[cli,spark] (pyspark is large: a minute or two)"
-	@$(PIP) --no-build-isolation -e '.[cli,spark]' 'pyspark==$(PYSPARK)' $(QUIET)
+	@$(PIP) install --no-build-isolation -e '.[cli,spark]' 'pyspark==$(PYSPARK)' $(QUIET)
 	@touch $@
 
-venv: $(DONE)/spark ## Create .venv with everything for development
+venv: ## Create .venv with everything for development
+	@$(INSTALL)
+
+# Everything that `make check` needs. Two pips at a time could break the environment.
+ready:
+	@$(INSTALL) $(DONE)/archive $(DONE)/docs AFTER=$(DONE)/spark
 
 # -- use
 
@@ -118,10 +138,11 @@ kafka: $(DONE)/dev ## Run a real Kafka in the foreground; FLAGS="--nodes 3 --ver
 
 # -- tests; FLAGS="-k name -x" is passed to pytest
 
-test: $(DONE)/spark $(DONE)/archive ## Run all tests except long ones and those of old brokers, in both builds, with a real Kafka if available
+test: ## Run all tests except long ones and those of old brokers, in both builds, with a real Kafka if available
+	@$(INSTALL) $(DONE)/archive
 	@$(GATES) $(PARTS)
 
-check: $(DONE)/spark $(DONE)/archive $(DONE)/docs ## Run make test, lint and docs with one summary, as CI does
+check: ready ## Run make test, lint and docs with one summary, as CI does
 	@$(GATES) $(PARTS) lint docs
 
 test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java

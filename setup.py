@@ -68,6 +68,11 @@ def native_modules() -> list[Extension]:
 
 
 class BuildNative(build_ext):
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = os.cpu_count()  # C compilers, each in a process of its own
+
     def run(self) -> None:
         super().run()
         for extension in self.extensions:
