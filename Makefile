@@ -5,10 +5,11 @@ BIN   := $(VENV)/bin
 DONE  := $(VENV)/.done
 FLAGS ?=
 PYSPARK := 4.2.0
-# Unit tests mostly wait, so they run in several processes. Tests with brokers run in two, each with
-# its own brokers; all tests of a file run in one process, because they share what they start.
+# Unit tests mostly wait, so they run in several processes, and so do tests with brokers. Each process
+# has its own brokers, but all files on three nodes run in one (tests/scheduling.py). All tests of a
+# file run in one process, because they share what they start.
 PARALLEL := -n 4
-WITH_BROKERS := -n 2 --dist loadfile --no-loadscope-reorder
+WITH_BROKERS := --dist loadfile --no-loadscope-reorder
 # Packages that have a native module and a twin; all others are the same in both builds.
 TWINS := protocol record net producer consumer share
 # It changes the source of the twins, and does the same in both builds: test-fast runs it.
@@ -161,13 +162,13 @@ test-asan: $(DONE)/dev ## Test the native modules under AddressSanitizer (gcc); 
 	SUITES="$(SUITES)" PROGRAMS=$(PROGRAMS) sh tools/test_asan.sh $(BIN)/python build/asan -n 2 $(FLAGS)
 
 test-real: $(DONE)/spark $(DONE)/archive ## Run the tests that need a real Kafka or Java
-	$(BIN)/pytest $(call TESTED,$(JUDGED)) -m "(real or java) and not brokers and not spark and not long" $(WITH_BROKERS) $(FLAGS)
+	$(BIN)/pytest $(call TESTED,$(JUDGED)) -m "(real or java) and not brokers and not spark and not long" -n 3 $(WITH_BROKERS) $(FLAGS)
 
 test-spark: $(DONE)/spark $(DONE)/archive ## Run the tests that need Spark (Java 17 or newer)
-	$(BIN)/pytest $(call TESTED,tests/spark) -m "spark and not brokers and not long" $(WITH_BROKERS) $(FLAGS)
+	$(BIN)/pytest $(call TESTED,tests/spark) -m "spark and not brokers and not long" -n 2 $(WITH_BROKERS) $(FLAGS)
 
 test-long: $(DONE)/spark $(DONE)/archive ## Run the tests that make test leaves out because they take long
-	$(BIN)/pytest -m "long and not brokers" $(WITH_BROKERS) $(FLAGS)
+	$(BIN)/pytest -m "long and not brokers" -n 2 $(WITH_BROKERS) $(FLAGS)
 
 explore: $(DONE)/interop ## Run the randomized tests with new seeds; MINUTES=5; SEED=7 repeats a round
 	$(BIN)/python -m tests.explore --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) -- $(FLAGS)

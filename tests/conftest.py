@@ -19,6 +19,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.scheduling import by_cluster, on_three_nodes
 from tests.seeds import FIRST_SEED, exploring
 from tools.gates import FAILED_TESTS
 from tools.kafka import (
@@ -76,6 +77,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=in_order)
     for item in items:
         drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
         if drawn or "seed" in getattr(getattr(item, "callspec", None), "params", {}):
@@ -85,11 +87,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         long = item.get_closest_marker("real") or item.get_closest_marker("java")
         if long and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(REAL_TIMEOUT))
+        if "kafka3" in getattr(item, "fixturenames", ()) and not on_three_nodes(str(item.path)):
+            raise pytest.UsageError(
+                f"{item.nodeid} uses `kafka3`, but tests/scheduling.py does not find it in its file"
+            )
         if long and UNIT in item.path.parents and not says_so(item.path):
             raise pytest.UsageError(
                 f"{item.nodeid} needs a real Kafka or Java, but make test-real does not find it: "
                 "write `pytest.mark.real` or `pytest.mark.java` in its file, or move it"
             )
+
+
+def in_order(item: pytest.Item) -> bool:
+    """Sorts files on three nodes first: one process runs them all, so it has to begin early."""
+    return not on_three_nodes(str(item.path))
+
+
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist, there is no such hook
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give tests on three nodes a process of their own."""
+    return by_cluster(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @functools.cache
