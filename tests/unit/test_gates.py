@@ -161,7 +161,10 @@ def test_pytest_writes_the_ids_of_failed_tests_but_not_of_crashes(
     (tmp_path / "test_some.py").write_text(CRASHING)
     written = tmp_path / "failed"
     subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_some.py"],
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options),
+            *("--rootdir", ".", "test_some.py"),  # pytest would choose one with a setup.py above
+        ],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(root), FAILED_TESTS: str(written)},
         stdout=subprocess.DEVNULL,
