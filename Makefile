@@ -5,10 +5,10 @@ BIN   := $(VENV)/bin
 DONE  := $(VENV)/.done
 FLAGS ?=
 PYSPARK := 4.2.0
-# Unit tests mostly wait, so they run in several processes, and so do tests with brokers. Each process
-# has its own brokers, but all files on three nodes run in one (tests/scheduling.py). All tests of a
-# file run in one process, because they share what they start.
-PARALLEL := -n 4
+# Unit tests wait for a quarter of their time, and each process takes 9 s to collect all of them. Tests
+# with brokers wait more. Each process has its own brokers, but all files on three nodes run in one
+# (tests/scheduling.py). All tests of a file run in one process, because they share what they start.
+PARALLEL := -n 3
 WITH_BROKERS := --dist loadfile --no-loadscope-reorder
 # Packages that have a native module and a twin; all others are the same in both builds.
 TWINS := protocol record net producer consumer share
