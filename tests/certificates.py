@@ -23,19 +23,20 @@ class Authority:
     Args:
         folder: Created if missing. If it contains the files of an authority, that one is used.
         name: The common name of a new authority.
+        key_usage: False leaves out the extension that RFC 5280 requires, as old authorities do.
     """
 
-    def __init__(self, folder: Path, name: str = "test-ca") -> None:
+    def __init__(self, folder: Path, name: str = "test-ca", *, key_usage: bool = True) -> None:
         self.folder = folder
         self.cert = folder / "ca.pem"
         self._issued = 0
         if (folder / "ca.key").exists():
             return
         folder.mkdir(parents=True)
+        usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign") if key_usage else ()
         self._openssl(
             "req", "-x509", *KEY, "-nodes", "-days", "30", "-subj", f"/CN={name}",
-            "-addext", "keyUsage=critical,keyCertSign,cRLSign", "-keyout", "ca.key",
-            "-out", "ca.pem",
+            *usage, "-keyout", "ca.key", "-out", "ca.pem",
         )  # fmt: skip
 
     def issue(

@@ -16,6 +16,8 @@ _HOST_NAME: Final = (62, 64)
 _EXPIRED: Final = 10
 _NOT_YET_VALID: Final = 9
 _UNKNOWN_AUTHORITY: Final = (2, 18, 19, 20, 21)
+_NOT_STRICT: Final = range(80, 95)
+"""Its codes for what violates RFC 5280 but is accepted without `VERIFY_X509_STRICT`."""
 
 _REFUSALS: Final = {
     "ALERT_ACCESS_DENIED": "it denies access",
@@ -45,6 +47,12 @@ def untrusted(host: str, port: int, error: ssl.SSLCertVerificationError) -> Kafk
         hint = ": renew the broker's certificate, or check this machine's clock"
     elif code == _NOT_YET_VALID:
         hint = ": check this machine's clock"
+    elif code in _NOT_STRICT:
+        hint = (
+            ", which the default contexts of Python 3.13 and newer reject: have the certificate "
+            "issued again, clear `ssl.VERIFY_X509_STRICT` in the `verify_flags` of `ssl_context`, "
+            "or pass `ssl_cafile` instead of a context"
+        )
     return AuthenticationFailedError(
         f"the certificate of {host}:{port} is not trusted: {error.verify_message}{hint}"
     )

@@ -265,12 +265,15 @@ def certificates(folder: Path) -> None:
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
     key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
-    openssl(f"req -x509 {key} -days 2 -subj /CN=ca -keyout ca.key -out ca.pem")
+    # What the default contexts of Python 3.13 and newer require (VERIFY_X509_STRICT).
+    usage = "-addext keyUsage=critical,keyCertSign"
+    openssl(f"req -x509 {key} -days 2 -subj /CN=ca {usage} -keyout ca.key -out ca.pem")
+    (folder / "signed.ext").write_text("authorityKeyIdentifier=keyid\n")
     for name, subject in (("broker", "/CN=broker"), ("client", "/C=DE/O=A,B/OU=dev/CN=alice")):
         openssl(f"req {key} -subj {subject} -keyout {name}.key -out {name}.csr")
         openssl(
             f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2"
-            f" -out {name}.pem"
+            f" -extfile signed.ext -out {name}.pem"
         )
 
 

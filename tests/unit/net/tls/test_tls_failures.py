@@ -6,6 +6,7 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,14 +25,13 @@ def options(**arguments: Any) -> ConnectionOptions:
         client_id="c",
         request_timeout=20,
         connections_max_idle_ms=None,
-        ssl_context=None,
         sasl_mechanism="PLAIN",
         sasl_plain_username=None,
         sasl_plain_password=None,
         sasl_kerberos_service_name=None,
         sasl_kerberos_domain_name=None,
         sasl_oauth_token_provider=None,
-        **{"security_protocol": "SSL"} | arguments,
+        **{"security_protocol": "SSL", "ssl_context": None} | arguments,
     )
 
 
@@ -150,6 +150,22 @@ async def test_expired_certificate_of_the_broker(
         error = await failure(port, ssl_cafile=authority.cert)
     assert isinstance(error, AuthenticationFailedError)
     assert "certificate has expired: renew the broker's certificate" in str(error)
+
+
+async def test_authority_without_key_usage_under_strict_verification(tmp_path: Path) -> None:
+    old = Authority(tmp_path / "old", key_usage=False)
+    broker = old.issue("broker")
+    strict = ssl.create_default_context(cafile=str(old.cert))
+    strict.verify_flags |= ssl.VERIFY_X509_STRICT  # the default since Python 3.13
+    async with broker_with(serving(broker)) as port:
+        error = await failure(port, ssl_context=strict)
+        assert isinstance(error, AuthenticationFailedError)
+        assert "clear `ssl.VERIFY_X509_STRICT` in the `verify_flags`" in str(error)
+
+        strict.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        for chosen in (options(ssl_context=strict), options(ssl_cafile=old.cert)):
+            connection = await Connection.open("localhost", port, chosen)
+            connection.close()
 
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
