@@ -254,8 +254,8 @@ class AIOKafkaClient:
     # Private names of aiokafka, listed in `as_aiokafka.private_names`
 
     @private_name
-    def _bootstrap_servers(self) -> list[str]:
-        return self._cluster.bootstrap_servers
+    def _bootstrap_servers(self) -> str:
+        return ",".join(self._cluster.bootstrap_servers)
 
     @private_name
     def _client_id(self) -> str:

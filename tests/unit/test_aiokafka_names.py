@@ -32,7 +32,7 @@ async def test_names_that_instrumentations_and_frameworks_read() -> None:
             assert (alone._group_id, alone._coordinator.member_id) == (None, "")
             for client in (sender.client, reader._client):
                 assert isinstance(client, AIOKafkaClient)
-                assert json.loads(json.dumps(client._bootstrap_servers)) == [address]
+                assert json.loads(json.dumps(client._bootstrap_servers)) == address
             assert reader._client._client_id == "reader"
 
 
