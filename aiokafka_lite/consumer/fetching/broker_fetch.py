@@ -57,6 +57,11 @@ FEW_BYTES: Final = 16 * 1024
 that received them: for a single record, a system call or a loop iteration may cost more than
 everything else. For larger responses this would delay the next fetch."""
 
+FIRST_WAIT: Final = 0.01
+"""Seconds that a fetch may wait for records while other partitions of its broker have no position
+yet; each further one waits twice as long. A partition can be fetched only after the response, so a
+fetch that waits `fetch_max_wait_ms` would delay the first records of a consumer by that time."""
+
 
 PartitionHint: TypeAlias = tuple[TopicPartition, LeaderIdAndEpoch]
 """The leader of a partition as named by another broker."""
@@ -116,6 +121,8 @@ class BrokerFetch:
         self._latest = 0  # newest version of Fetch that both sides support
         self._in_flight: FetchFlight | None = None
         self._failure: BaseException | None = None  # the task handles it next
+        self._without_position: set[PartitionState] = set()  # to fetch once it is found
+        self._short_wait = FIRST_WAIT  # of the next fetch, while there are such partitions
         self._partial = False  # True if the fetch in flight is a partial one
         self._not_before = 0.0  # loop time until which it is throttled or backs off
         self._quiet_until = 0.0  # loop time; no partial fetch before: the last returned nothing
@@ -168,12 +175,17 @@ class BrokerFetch:
             self.line.pop(state, None)
         elif state not in self.line:
             self.line[state] = None
+        if not wanted and state.fetch_offset is None and state.error is None and not state.paused:
+            self._without_position.add(state)
+        else:
+            self._without_position.discard(state)
         self._session.on_change(state)
 
     def drop(self, state: PartitionState) -> None:
         """Stop fetching a partition, which moved to another broker or was lost."""
         self.line.pop(state, None)
         self.held.discard(state)
+        self._without_position.discard(state)
         self._session.on_change(state)
         self.wake()
 
@@ -300,7 +312,7 @@ class BrokerFetch:
         if not wanted:
             return False
         self._partial = bool(self.held)
-        max_wait = 0.0 if self._partial else self._options.fetch_max_wait
+        max_wait = 0.0 if self._partial else self._max_wait()
         latest = self._latest
         if latest < RESPONSE_LIMIT_FROM:
             most = max(max_bytes // self._options.max_partition_fetch_bytes, 1)
@@ -325,6 +337,16 @@ class BrokerFetch:
             self._in_flight = None
             raise
         return True
+
+    def _max_wait(self) -> float:
+        """Return the seconds that the next fetch may wait for records."""
+        longest = self._options.fetch_max_wait
+        if not self._without_position:
+            self._short_wait = FIRST_WAIT
+            return longest
+        wait = min(self._short_wait, longest)
+        self._short_wait = 2 * wait
+        return wait
 
     def _plan(self) -> tuple[Collection[PartitionState], int]:
         """Return the partitions to request (all in line, or some) and the bytes, within the memory

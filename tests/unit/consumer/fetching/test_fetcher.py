@@ -84,6 +84,23 @@ async def test_an_idle_application_sends_only_long_polls(
         assert len(fetches(cluster)) == 1
 
 
+async def test_fetches_return_soon_while_a_partition_has_no_position(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    fault = cluster.control(ApiKey.LIST_OFFSETS, partitions=[P1], error=6, times=None)
+    consumer = make("orders", fetch_max_wait_ms=10_000)
+    starting = asyncio.create_task(consumer.start())  # waits for the position
+    await until(lambda: len(fetches(cluster)) >= 3)
+    fault.remove()
+    await starting
+    await until(lambda: fetches(cluster)[-1][0] == {0, 1, 2})
+    *early, (_, last) = fetches(cluster)
+    assert all(partitions == {0, 2} for partitions, _ in early)
+    waits = [request.max_wait_ms for _, request in early]
+    assert waits == [10 * 2**n for n in range(len(waits))]
+    assert last.max_wait_ms == 10_000
+
+
 async def test_many_seeks_make_one_fetch(cluster: FakeCluster, make: MakeConsumer) -> None:
     for partition in range(3):
         append(cluster, numbered(3), partition)
