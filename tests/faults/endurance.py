@@ -4,8 +4,10 @@
 
 A piece is a cluster of three brokers for some minutes of trouble: a producer, a consumer group, an
 exactly-once group and a share group run at the same time, each with the ledger of its chaos run,
-and a service whose memory, descriptors and tasks must not grow. Meanwhile brokers are killed,
-stopped and continued, restarted one after the other, and deposed; coordinators move; and proxies
+all kinds of clients on a topic that is deleted and created again, and a service whose memory,
+descriptors and tasks must not grow. Meanwhile brokers are killed, stopped and continued, restarted
+one after the other, deposed, and cut off from clients and peers; their disks are full; the wall
+clocks of brokers and of clients jump; coordinators move; partitions are reassigned; and proxies
 cut, delay and stall the connections. In every fourth piece the brokers begin with Kafka 3.9.2, and
 are upgraded to the newest release in its middle, first their programs and then their features. The
 seed determines the faults and the group protocol of each piece. FOLDER/pieces.jsonl has a line for
@@ -30,7 +32,7 @@ from typing import Any, Final
 
 from aiokafka_lite import AIOKafkaAdminClient
 from aiokafka_lite.admin import FeatureUpdate
-from tests.faults.endurance_lane import FAULTS, LANES
+from tests.faults.endurance_lane import COUNTS, FAULTS, LANES
 from tests.faults.schedule import Fault, Happenings, cluster_faults, play, wire_faults
 from tests.faults.stages import Real, real_stage
 from tools.kafka import NEWEST
@@ -48,12 +50,16 @@ PROTOCOLS: Final = ("cooperative", "consumer", "eager")
 CLUSTER: Final = (
     *("kill", "freeze", "lead_elsewhere", "restart", "move_coordinators"),
     *("kill_for_long", "roll", "freeze"),
+    *("isolate", "reassign", "fill_disk", "jump_broker", "jump_clients"),
 )
+HARDWARE: Final = frozenset({"isolate", "fill_disk", "jump_broker", "jump_clients"})
 WHOLE_CLUSTER: Final = (
-    *("lead_elsewhere", "move_coordinators", "roll", "upgrade", "cut", "delay"),
+    *("lead_elsewhere", "move_coordinators", "reassign", "roll", "upgrade", "cut", "delay"),
 )
 RATE: Final = 300  # records a second of each lane
+OWN_TOPICS: Final = frozenset({"phoenix"})  # topics that lanes do something to themselves
 CONFIG: Final = {
+    "auto.create.topics.enable": False,  # a deleted topic stays away until it is created again
     "min.insync.replicas": 2,
     "broker.session.timeout.ms": 4000,
     "group.consumer.session.timeout.ms": SESSION,
@@ -118,6 +124,9 @@ class Struck:
 
     def __getattr__(self, kind: str) -> Any:
         async def strike(node: int, seconds: float) -> None:
+            if kind == "jump_clients":  # strikes no broker, so it explains nothing
+                await self._stage.jump_clients(node, seconds)
+                return
             begin = time.monotonic_ns()
             try:
                 if kind == "roll":
@@ -180,13 +189,17 @@ async def play_piece(piece: Piece, folder: Path, lanes: Sequence[str]) -> None:
         lanes: The workloads.
     """
     began, happenings = time.monotonic(), Happenings()
-    async with real_stage(piece.seed, CONFIG, heap="400m", version=piece.version) as stage:
+    async with real_stage(
+        piece.seed, CONFIG, heap="400m", version=piece.version, failing_hardware=True
+    ) as stage:
+        clock = stage.hardware.clients_clock
         children = {}
         for lane in lanes:
             own = folder / lane
             command = [sys.executable, "-m", "tests.faults.endurance_lane", lane]
             command += [stage.bootstrap_servers, stage.kafka.version, str(own)]
-            children[lane] = Child(command, folder / f"{lane}.log", environment(piece))
+            variables = environment(piece) | (clock.environment if clock else {})
+            children[lane] = Child(command, folder / f"{lane}.log", variables)
         try:
             await asyncio.sleep(SETTLE)
             await _trouble(Struck(stage, folder / FAULTS), stage, piece, happenings)
@@ -203,6 +216,7 @@ async def play_piece(piece: Piece, folder: Path, lanes: Sequence[str]) -> None:
             for node in stage.kafka.node_ids:
                 with contextlib.suppress(OSError):
                     (folder / f"broker-{node}.log").write_text(stage.kafka.log(node))
+    happenings.count.update(_own_faults(folder))
     piece.faults = dict(happenings.count)
     piece.seconds = round(time.monotonic() - began)
 
@@ -211,9 +225,13 @@ async def _trouble(struck: Struck, stage: Real, piece: Piece, happenings: Happen
     """Faults for the minutes of the piece."""
     nodes = stage.kafka.node_ids
     async with AIOKafkaAdminClient(bootstrap_servers=stage.bootstrap_servers) as admin:
-        stage.topics = sorted(await admin.list_topics())
+        stage.topics = sorted(set(await admin.list_topics()) - OWN_TOPICS)
+    unavailable = HARDWARE - set(stage.hardware.faults)
+    if unavailable:
+        happenings.tell(f"not possible on this machine: {sorted(unavailable)}")
+    kinds = [kind for kind in CLUSTER if kind not in unavailable]
     both = (
-        cluster_faults(piece.seed, nodes, LONGEST, PEACE, CLUSTER),
+        cluster_faults(piece.seed, nodes, LONGEST, PEACE, kinds),
         wire_faults(piece.seed, nodes, LONGEST / 4, PEACE),
     )
     seconds = piece.minutes * 60
@@ -236,6 +254,14 @@ async def _rounds(
             group.create_task(play(struck, faults, end, happenings))
         await asyncio.sleep(seconds)
         end.set()
+
+
+def _own_faults(folder: Path) -> Counter[str]:
+    """The faults that the lanes brought about themselves."""
+    found: Counter[str] = Counter()
+    for path in folder.glob(f"*/{COUNTS}"):
+        found.update(json.loads(path.read_text()))
+    return found
 
 
 def _verdict(child: Child) -> str:

@@ -2,10 +2,12 @@
 
     python -m tests.faults.endurance_lane LANE BOOTSTRAP VERSION FOLDER
 
-LANE is "producer", "group", "exactly-once", "share" or "steady". The first four are the workloads
-of the chaos runs, with the same ledgers; the environment variables of those (CHAOS_SEED,
-CHAOS_MINUTES, CHAOS_RECORDS, ...) configure them. Their processes are killed, stopped and restarted
-here; the brokers' faults happen elsewhere, and are read from FOLDER/../faults.jsonl at the end.
+LANE is "producer", "group", "exactly-once", "share", "recreated" or "steady". The first four are
+the workloads of the chaos runs, with the same ledgers; the environment variables of those
+(CHAOS_SEED, CHAOS_MINUTES, CHAOS_RECORDS, ...) configure them. Their processes are killed, stopped
+and restarted here; the brokers' faults happen elsewhere, and are read from FOLDER/../faults.jsonl
+at the end.
+"recreated" deletes and creates its topic under all kinds of clients (see `recreated_topic`).
 "steady" is a service that nothing strikes: its memory, descriptors and tasks must not grow.
 
 Exit status 1 if something was wrong; the output says what.
@@ -13,6 +15,7 @@ Exit status 1 if something was wrong; the output says what.
 
 import asyncio
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -22,13 +25,16 @@ from typing import Any
 from aiokafka_lite import AIOKafkaAdminClient
 from aiokafka_lite.admin import NewTopic
 from tests.faults.endurance_steady import serve
+from tests.faults.recreated_topic import play_recreations
 from tests.faults.schedule import Happenings
 from tests.faults.stages import Real
 from tools.kafka.releases import release
 
 __all__ = ["LANES", "FarStage"]
 
-LANES = ("producer", "group", "exactly-once", "share", "steady")
+LANES = ("producer", "group", "exactly-once", "share", "recreated", "steady")
+COUNTS = "faults.json"
+"""The file with the faults by kind that a lane brought about itself."""
 FAULTS = "faults.jsonl"
 """The file with the faults that ended: `{"node": 1, "begin": ns, "end": ns}` a line."""
 CREATE = 60.0  # seconds that creating a topic may take
@@ -64,6 +70,7 @@ class FarStage(Real):
 _FAULTS = frozenset(
     {"kill", "kill_for_long", "outage", "freeze", "freeze_all", "restart", "lead_elsewhere"}
     | {"move_coordinator", "move_coordinators", "grow", "cut", "delay", "stall"}
+    | {"isolate", "reassign", "fill_disk", "jump_broker", "jump_clients"}
 )
 
 
@@ -113,6 +120,15 @@ async def _play(lane: str, bootstrap: str, version: str, folder: Path) -> list[s
         from tests.faults.test_chaos_share import play_share_group
 
         return await play_share_group(stage, folder, happenings, stage.report_faults)
+    if lane == "recreated":
+        modern = stage.kafka.release.number >= (4,)
+        seconds = float(os.environ["CHAOS_MINUTES"]) * 60
+        seed = int(os.environ["CHAOS_SEED"])
+        wrong = await play_recreations(
+            bootstrap, seed, seconds, happenings, share=modern, modern=modern
+        )
+        (folder / COUNTS).write_text(json.dumps({"recreate": happenings.count["recreate"]}))
+        return wrong
     return await serve(bootstrap, happenings)
 
 

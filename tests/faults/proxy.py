@@ -6,11 +6,13 @@ gives the same cuts for the same traffic.
 
 import asyncio
 import random
+import socket
 from dataclasses import dataclass, field
 
 __all__ = ["Proxy"]
 
 CHUNK = 32 * 1024
+_QUEUE = 4  # connections that surely fill a queue of none
 
 
 @dataclass(eq=False)
@@ -54,15 +56,19 @@ class Proxy:
         self._serving: set[asyncio.Task[None]] = set()
         self._flows = asyncio.Event()
         self._flows.set()
+        self._deaf: list[socket.socket] = []  # open while new connections get no answer
 
     async def __aenter__(self) -> "Proxy":
-        self._server = await asyncio.start_server(self._serve, self._host, self.port)
+        await self.listen()
+        assert self._server is not None
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
+        for each in self._deaf:
+            each.close()
+        if self._server is not None:
+            self._server.close()
         for task in self._serving:
             task.cancel()
         if self._serving:
@@ -74,6 +80,47 @@ class Proxy:
         for link in self._links:
             direction = self._random.choice(["requests", "answers"])
             link.left = {direction: self._random.randint(0, most)}
+
+    def cut_all(self) -> None:
+        """Reset every connection that is open now."""
+        self.cuts += len(self._links)
+        for link in list(self._links):
+            link.abort()
+
+    def refuse(self) -> None:
+        """Reset every connection, and refuse new ones, as the machine of a dead broker does."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for link in list(self._links):
+            link.abort()
+
+    def drop(self) -> None:
+        """Stall, and leave new connections without an answer, as a network that drops packets."""
+        self.stall()
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        deaf.bind((self._host, self.port))
+        deaf.listen(0)
+        self._deaf.append(deaf)
+        # Its queue takes a connection or two; the kernel ignores further ones.
+        for _ in range(_QUEUE):
+            filler = socket.socket()
+            filler.setblocking(False)
+            filler.connect_ex((self._host, self.port))
+            self._deaf.append(filler)
+
+    async def listen(self) -> None:
+        """Listen again, and let bytes pass."""
+        for each in self._deaf:
+            each.close()
+        self._deaf.clear()
+        self.flow()
+        if self._server is None:
+            self._server = await asyncio.start_server(self._serve, self._host, self.port)
 
     def stall(self) -> None:
         """Stall: connections stay open and new ones are accepted, but no bytes pass."""

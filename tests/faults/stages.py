@@ -1,10 +1,14 @@
-"""The clusters of chaos runs: three real brokers behind proxies, or embedded ones."""
+"""The cluster of a chaos run: three real brokers behind proxies."""
 
 import asyncio
 import random
+import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from aiokafka_lite import AIOKafkaAdminClient, TopicPartition
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.retry import CONTROLLER, call
 from aiokafka_lite.errors import for_code
@@ -20,22 +24,55 @@ from aiokafka_lite.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from aiokafka_lite.protocol.messages.elect_leaders import ElectLeadersRequest
-from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.testing import FakeCluster
+from tests.faults import clock_shift, small_disk
+from tests.faults.clock_shift import WallClock
+from tests.faults.peer_links import PeerLinks
 from tests.faults.proxy import Proxy
+from tests.faults.small_disk import SmallDisk
 from tools.kafka import NEWEST, KafkaCluster
 from tools.kafka.broker import free_ports
 
-__all__ = ["Embedded", "Real", "Watch", "real_stage"]
+__all__ = ["MOST_PARTITIONS", "Hardware", "Real", "Watch", "real_stage"]
 
 MOST_PARTITIONS = 12
 OPERATOR_TIMEOUT = 30.0  # seconds that an operator's command may take
 DURABLE = {"min.insync.replicas": 2}
+JUMPS = (-600.0, -90.0, -20.0, 20.0, 90.0, 600.0)  # seconds that a wall clock jumps
+FULL_AT_LEAST = 6.0  # seconds: a broker writes its checkpoints every 5 s
 CUT_WITHIN = (100, 2_000, 50_000)  # bytes: in a header, in a batch, in one of the next requests
 
 
 Watch = Callable[[int, int, int], None]
 """Takes the node of a fault, or -1 for any, and when it began and ended (monotonic ns)."""
+
+
+@dataclass
+class Hardware:
+    """What the brokers stand on, as far as it can fail.
+
+    Attributes:
+        links: The connections between brokers; None: they connect to each other directly.
+        clocks: The wall clock of each broker.
+        clients_clock: The wall clock of the clients that use its environment.
+        disks: By node, the disk of half of its logs.
+    """
+
+    links: PeerLinks | None = None
+    clocks: list[WallClock] = field(default_factory=list)
+    clients_clock: WallClock | None = None
+    disks: dict[int, SmallDisk] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The faults that it offers."""
+        found: tuple[str, ...] = ()
+        if self.links is not None:
+            found += ("isolate",)
+        if self.clocks:
+            found += ("jump_broker", "jump_clients")
+        if self.disks:
+            found += ("fill_disk",)
+        return found
 
 
 class Real:
@@ -45,19 +82,30 @@ class Real:
         kafka: Running, and advertising the proxies.
         proxies: One a node; none where nothing is done to the wire.
         seed: Of what a fault chooses.
+        hardware: What the brokers stand on.
 
     Attributes:
         topics: Those that partitions are added to, and that other brokers may lead.
         watches: Called with each fault that ended, by stages that report them.
         bootstrap_servers: The proxies, or the brokers where there are none.
         overdue: Seconds that outlast the client's request timeout.
+        closes_ports: True if the proxy of a broker that is down refuses connections; otherwise it
+            accepts and resets them.
     """
 
-    def __init__(self, kafka: KafkaCluster, proxies: Sequence[Proxy], seed: int) -> None:
+    def __init__(
+        self,
+        kafka: KafkaCluster,
+        proxies: Sequence[Proxy],
+        seed: int,
+        hardware: Hardware | None = None,
+    ) -> None:
         self.kafka = kafka
+        self.hardware = hardware or Hardware()
         self.topics: list[str] = []
         self.watches: list[Watch] = []
         self.overdue = 4.0
+        self.closes_ports = False
         addresses = [f"127.0.0.1:{proxy.port}" for proxy in proxies]
         self.bootstrap_servers = ",".join(addresses) or kafka.bootstrap_servers
         self._proxies = proxies
@@ -65,29 +113,38 @@ class Real:
 
     def beside(self, seed: int) -> "Real":
         """Another stage with the same brokers and proxies, and its own topics and draws."""
-        return Real(self.kafka, self._proxies, seed)
+        return Real(self.kafka, self._proxies, seed, self.hardware)
 
     @property
     def cuts(self) -> int:
         return sum(proxy.cuts for proxy in self._proxies)
 
     async def kill(self, node: int, seconds: float) -> None:
-        await asyncio.to_thread(self.kafka.kill, node)
-        await asyncio.sleep(min(seconds, 5))
-        await asyncio.to_thread(self.kafka.start, node)
+        await self.kill_for_long(node, min(seconds, 5))
 
     async def kill_for_long(self, node: int, seconds: float) -> None:
         """Send SIGKILL; restart after the whole time."""
-        await asyncio.to_thread(self.kafka.kill, node)
+        await self._down(node, self.kafka.kill)
         await asyncio.sleep(seconds)
-        await asyncio.to_thread(self.kafka.start, node)
+        await self._up(node)
 
     async def outage(self, node: int, seconds: float) -> None:
         """Send SIGKILL to every broker: no coordinator responds until they restart."""
         nodes = self.kafka.node_ids
-        await asyncio.gather(*(asyncio.to_thread(self.kafka.kill, each) for each in nodes))
+        await asyncio.gather(*(self._down(each, self.kafka.kill) for each in nodes))
         await asyncio.sleep(seconds)
-        await asyncio.gather(*(asyncio.to_thread(self.kafka.start, each) for each in nodes))
+        await asyncio.gather(*(self._up(each) for each in nodes))
+
+    async def _down(self, node: int, end: Callable[[int], None]) -> None:
+        """End a broker, whose port is closed then, if `closes_ports`."""
+        await asyncio.to_thread(end, node)
+        if self.closes_ports:
+            self._proxies[node].refuse()
+
+    async def _up(self, node: int) -> None:
+        await asyncio.to_thread(self.kafka.start, node)
+        if self.closes_ports:
+            await self._proxies[node].listen()
 
     async def freeze_all(self, node: int, seconds: float) -> None:
         """Send SIGSTOP to every broker: all connections stay open without responses."""
@@ -100,8 +157,8 @@ class Real:
                 self.kafka.resume(each)
 
     async def restart(self, node: int, seconds: float) -> None:
-        await asyncio.to_thread(self.kafka.stop, node)
-        await asyncio.to_thread(self.kafka.start, node)
+        await self._down(node, self.kafka.stop)
+        await self._up(node)
 
     async def upgrade_all(self, version: str, between: float) -> None:
         """Restart the brokers with another release, one after the other.
@@ -150,6 +207,87 @@ class Real:
             )
             await self._command(operator, ElectLeadersRequest(topic_partitions=None), "")
 
+    async def reassign(self, node: int, seconds: float) -> None:
+        """Take a node's replicas of half of the partitions away, and copy them to it again.
+
+        Partitions that lack a replica since an earlier reassignment was cut short get it now.
+        """
+        async with AIOKafkaAdminClient(
+            bootstrap_servers=self.bootstrap_servers, request_timeout_ms=10_000
+        ) as admin:
+            whole: dict[TopicPartition, list[int]] = {}
+            for topic in await admin.describe_topics(self.topics):
+                for partition in topic["partitions"]:
+                    place = TopicPartition(topic["topic"], partition["partition"])
+                    replicas = list(partition["replicas"])
+                    missing = [each for each in self.kafka.node_ids if each not in replicas]
+                    if missing or self._random.random() < 0.5:
+                        whole[place] = replicas + missing
+            fewer = {
+                place: [each for each in replicas if each != node]
+                for place, replicas in whole.items()
+            }
+            try:
+                await self._reassign(admin, fewer)
+                await asyncio.sleep(seconds / 2)
+            finally:
+                # The node comes last: other brokers lead those partitions from now on.
+                turned = {place: [*replicas, node] for place, replicas in fewer.items()}
+                await self._reassign(admin, turned)
+
+    async def _reassign(
+        self, admin: AIOKafkaAdminClient, replicas: Mapping[TopicPartition, list[int]]
+    ) -> None:
+        """Reassign, and wait until the copies are there, or for `OPERATOR_TIMEOUT`."""
+        (await admin.alter_partition_reassignments(replicas)).raise_for_errors()
+        deadline = self._deadline()
+        while await admin.list_partition_reassignments(list(replicas)):
+            if asyncio.get_running_loop().time() > deadline:
+                return
+            await asyncio.sleep(0.2)
+
+    async def isolate(self, node: int, seconds: float) -> None:
+        """Drop all bytes between a broker and clients or its peers; connections stay open."""
+        links = self.hardware.links
+        assert links is not None
+        links.drop(node)
+        self._proxies[node].drop()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            await self._proxies[node].listen()
+            await links.listen(node)
+
+    async def jump_broker(self, node: int, seconds: float) -> None:
+        """Let the wall clock of a broker jump, and later jump back."""
+        await self._jump(self.hardware.clocks[node], seconds)
+
+    async def jump_clients(self, node: int, seconds: float) -> None:
+        """Let the wall clock of all clients jump, and later jump back."""
+        assert self.hardware.clients_clock is not None
+        await self._jump(self.hardware.clients_clock, seconds)
+
+    async def _jump(self, clock: WallClock, seconds: float) -> None:
+        clock.jump_to(self._random.choice(JUMPS))
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            clock.jump_to(0.0)
+
+    async def fill_disk(self, node: int, seconds: float) -> None:
+        """Let a disk of a broker be full; free it later, and restart the broker.
+
+        The broker takes the disk offline at its first failed write, and its partitions there are
+        led by others. It looks at the disk again when it starts.
+        """
+        disk = self.hardware.disks[node]
+        disk.fill()
+        try:
+            await asyncio.sleep(max(seconds, FULL_AT_LEAST))
+        finally:
+            disk.empty()
+            await self.restart(node, 0.0)
+
     async def grow(self, node: int, seconds: float) -> None:
         async with self._operator() as operator:
             name = self._random.choice(self.topics)
@@ -166,6 +304,11 @@ class Real:
             for proxy in self._proxies:
                 proxy.cut_all_within(self._random.choice(CUT_WITHIN))
             await asyncio.sleep(min(left, self._random.uniform(0.2, 2)))
+
+    def cut_now(self) -> None:
+        """Reset all connections of clients."""
+        for proxy in self._proxies:
+            proxy.cut_all()
 
     async def delay(self, node: int, seconds: float) -> None:
         for proxy in self._proxies:
@@ -215,96 +358,47 @@ async def real_stage(
     *,
     heap: str = "400m",
     version: str = NEWEST,
+    failing_hardware: bool = False,
 ) -> AsyncIterator[Real]:
-    """Three real brokers behind three proxies."""
+    """Three real brokers behind three proxies.
+
+    Args:
+        failing_hardware: Their links, clocks and disks can fail, too, as far as this machine
+            allows: a small disk needs root.
+    """
     async with AsyncExitStack() as stack:
         proxies = [
             await stack.enter_async_context(Proxy(port, seed * 10 + port % 3))
             for port in free_ports(3)
         ]
+        hardware = await _hardware(stack) if failing_hardware else Hardware()
         kafka = KafkaCluster(
             version,
             nodes=3,
             config=config,
             heap=heap,
             advertised_ports=[proxy.port for proxy in proxies],
+            peer_ports=hardware.links.ports if hardware.links else None,
+            environments=[clock.environment for clock in hardware.clocks],
+            more_data={node: disk.folder for node, disk in hardware.disks.items()},
         )
         await asyncio.to_thread(kafka.__enter__)
         stack.callback(kafka.close)
         for node, proxy in enumerate(proxies):
             proxy.target = kafka.address(node)
-        yield Real(kafka, proxies, seed)
+        yield Real(kafka, proxies, seed, hardware)
 
 
-class Embedded:
-    """Brokers in this process; a tenth of a second stands for one.
-
-    Args:
-        cluster: Running, with three brokers.
-        seed: Of what a fault chooses.
-    """
-
-    def __init__(self, cluster: FakeCluster, seed: int) -> None:
-        self.cluster = cluster
-        self.topics: list[str] = []
-        self.overdue = 0.6
-        self._random = random.Random(seed)
-
-    async def kill(self, node: int, seconds: float) -> None:
-        self.cluster.kill(node)
-        await asyncio.sleep(seconds)
-        await self.cluster.restart(node)
-
-    async def restart(self, node: int, seconds: float) -> None:
-        for topic in self.topics:
-            for number, partition in enumerate(self.cluster.state.topics[topic].partitions):
-                if partition.leader == node:
-                    self.cluster.move_leader(topic, number, (node + 1) % 3)
-        await self.kill(node, seconds / 5)
-
-    async def freeze(self, node: int, seconds: float) -> None:
-        self.cluster.pause(node)
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            self.cluster.resume(node)
-
-    async def lead_elsewhere(self, node: int, seconds: float) -> None:
-        for topic in self.topics:
-            for number in range(len(self.cluster.state.topics[topic].partitions)):
-                if self._random.random() < 0.5:
-                    self.cluster.move_leader(topic, number, self._random.randrange(3))
-
-    async def grow(self, node: int, seconds: float) -> None:
-        topic = self._random.choice(self.topics)
-        count = len(self.cluster.state.topics[topic].partitions)
-        if count < MOST_PARTITIONS:
-            self.cluster.add_partitions(topic, count + 1)
-
-    async def cut(self, node: int, seconds: float) -> None:
-        after = self._random.random() < 0.7
-        faults = [
-            self.cluster.control(
-                ApiKey.PRODUCE, after_handling=after, disconnect=self._random.randrange(2, 60)
-            )
-            for _ in range(5)
-        ]
-        await asyncio.sleep(seconds)
-        for fault in faults:
-            fault.remove()
-
-    async def delay(self, node: int, seconds: float) -> None:
-        fault = self.cluster.control(
-            ApiKey.PRODUCE,
-            after_handling=self._random.random() < 0.5,
-            delay=self.overdue,
-            times=None,
-            when=lambda _: self._random.random() < 0.2,
-        )
-        await asyncio.sleep(seconds)
-        fault.remove()
-
-    async def stall(self, node: int, seconds: float) -> None:
-        fault = self.cluster.control(ApiKey.PRODUCE, node=node, drop=True, times=3)
-        await asyncio.sleep(seconds)
-        fault.remove()
+async def _hardware(stack: AsyncExitStack) -> Hardware:
+    """What can fail on this machine."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hardware-")))
+    hardware = Hardware(await stack.enter_async_context(PeerLinks(3)))
+    if clock_shift.missing() is None:
+        hardware.clocks = [WallClock(folder / f"clock-{node}") for node in range(3)]
+        hardware.clients_clock = WallClock(folder / "clock-clients")
+    if small_disk.missing() is None:
+        for node in range(3):
+            (folder / f"disk-{node}").mkdir()
+            disk = SmallDisk(folder / f"disk-{node}")
+            hardware.disks[node] = stack.enter_context(disk)
+    return hardware

@@ -18,8 +18,8 @@ from tests.faults.consumer_journal import Journal, Place, Verb, read
 from tests.faults.consumer_ledger import GroupLedger
 from tests.faults.consumer_load import Load
 from tests.faults.consumer_worker import ACTS, Client, Member, Plan
+from tests.faults.embedded_stage import Embedded
 from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
-from tests.faults.stages import Embedded
 from tests.seeds import seeds
 
 FIRST = int(os.environ.get("CHAOS_SEED", "1"))

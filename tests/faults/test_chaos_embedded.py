@@ -21,9 +21,9 @@ from aiokafka_lite.net.transport import FrameTransport
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.testing import FakeCluster
 from tests.faults.acts import SMALL_MESSAGES, LogCounter, acts, perform
+from tests.faults.embedded_stage import Embedded
 from tests.faults.ledger import Ledger
 from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
-from tests.faults.stages import Embedded
 from tests.seeds import seeds
 
 FIRST = int(os.environ.get("CHAOS_SEED", "1"))

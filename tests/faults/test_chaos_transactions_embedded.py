@@ -13,8 +13,8 @@ import pytest
 
 from aiokafka_lite import TopicPartition
 from aiokafka_lite.testing import CoordinatorType, FakeCluster
+from tests.faults.embedded_stage import Embedded
 from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
-from tests.faults.stages import Embedded
 from tests.faults.transaction_workers import (
     PARTITIONS,
     TOPIC,

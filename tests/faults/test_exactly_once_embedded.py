@@ -11,9 +11,9 @@ from collections import Counter
 import pytest
 
 from aiokafka_lite.testing import FakeCluster
+from tests.faults.embedded_stage import Embedded
 from tests.faults.exactly_once import INPUT, OUTPUT, PARTITIONS, Worker, play_out, read
 from tests.faults.schedule import Happenings, cluster_faults, play, wire_faults
-from tests.faults.stages import Embedded
 from tests.seeds import seeds
 
 FIRST = int(os.environ.get("CHAOS_SEED", "1"))

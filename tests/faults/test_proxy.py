@@ -1,6 +1,7 @@
 """The proxy itself: what it carries, cuts, delays and stalls."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -69,4 +70,50 @@ async def test_proxy_refuses_clients_without_a_broker(proxy: Proxy) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
         await reader.readexactly(1)
+    writer.close()
+
+
+async def test_proxy_resets_all_connections(proxy: Proxy) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    writer.write(b"before")
+    assert await reader.readexactly(6) == b"before"
+    proxy.cut_all()
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await reader.readexactly(1)
+    assert proxy.cuts == 1
+    writer.close()
+
+
+async def test_proxy_refuses_connections_until_it_listens_again(proxy: Proxy) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    writer.write(b"before")
+    assert await reader.readexactly(6) == b"before"
+    proxy.refuse()
+    with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+        await reader.readexactly(1)
+    writer.close()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", proxy.port)
+    await proxy.listen()
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    writer.write(b"after")
+    assert await reader.readexactly(5) == b"after"
+    writer.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels refuse beyond the queue")
+async def test_proxy_that_drops_answers_neither_old_nor_new_connections(proxy: Proxy) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+    writer.write(b"before")
+    assert await reader.readexactly(6) == b"before"
+    proxy.drop()
+    writer.write(b"late")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reader.readexactly(1), 0.1)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.open_connection("127.0.0.1", proxy.port), 0.1)
+    await proxy.listen()
+    assert await reader.readexactly(4) == b"late"
+    writer.close()
+    _, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
     writer.close()

@@ -7,7 +7,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -97,6 +97,7 @@ class JavaProcess:
         options: All JVM options.
         log: The file for its output.
         plugins: Folders of class files, behind the release's jars on the class path.
+        environment: Added to the environment of this process.
     """
 
     def __init__(
@@ -106,12 +107,14 @@ class JavaProcess:
         options: Sequence[str],
         log: Path,
         plugins: Sequence[Path] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._release = release
         self._arguments = list(arguments)
         self._options = list(options)
         self.log = log
         self._plugins = plugins
+        self._environment = environment
         self._child: Child | None = None
 
     @property
@@ -141,7 +144,7 @@ class JavaProcess:
             [jars.class_path(self._release.version), *map(str, self._plugins)]
         )
         command = [jars.java(), *self._options, "-cp", class_path, *self._arguments]
-        self._child = Child(command, self.log)
+        self._child = Child(command, self.log, self._environment)
 
     def await_answer(self, answered: Callable[[], bool], timeout: float = START_TIMEOUT) -> None:
         """Wait until `answered()` returns True; an OSError from it means not yet.
@@ -221,6 +224,7 @@ class Broker(JavaProcess):
         node: Its ports and folder; the server.properties must already exist.
         options: JVM options.
         plugins: As for `JavaProcess`.
+        environment: As for `JavaProcess`.
     """
 
     def __init__(
@@ -229,10 +233,11 @@ class Broker(JavaProcess):
         node: Node,
         options: Sequence[str],
         plugins: Sequence[Path] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         options = [*options, config.logging_option(release, node.folder)]
         arguments = ["kafka.Kafka", str(node.properties)]
-        super().__init__(release, arguments, options, node.log, plugins)
+        super().__init__(release, arguments, options, node.log, plugins, environment)
         self.node = node
 
     @property

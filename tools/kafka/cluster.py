@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -48,6 +49,12 @@ class KafkaCluster:
         plugins: Folders of class files that the brokers load, such as metrics reporters.
         jvm_options: Added to the harness's options for brokers, which then do not use the class
             archive.
+        peer_ports: Ports of each node's internal listener and of its controller, if the nodes are
+            to reach each other through proxies: node a connects to node b at
+            `config.peer_address(a, b)`, where the caller listens on both ports of b. Needs
+            `advertised_ports`.
+        environments: Environment variables added for each node.
+        more_data: Further folders for logs by node, such as small disks, which have to be empty.
 
     Raises:
         KafkaNotAvailable: On entry: Java, Maven or the jars are not available.
@@ -68,6 +75,9 @@ class KafkaCluster:
         quick: bool = True,
         plugins: Sequence[Path] = (),
         jvm_options: Sequence[str] = (),
+        peer_ports: Sequence[tuple[int, int]] | None = None,
+        environments: Sequence[Mapping[str, str]] | None = None,
+        more_data: Mapping[int, Path] | None = None,
     ) -> None:
         if nodes < 1:
             raise ValueError(f"a cluster has at least one node, not {nodes}")
@@ -79,7 +89,12 @@ class KafkaCluster:
                 raise ValueError(f"{len(advertised_ports)} advertised ports for {nodes} nodes")
             if not self._release.kraft:
                 raise ValueError(f"the harness advertises no other ports on Kafka {version}")
+        if peer_ports is not None and advertised_ports is None:
+            raise ValueError("peer_ports needs advertised_ports: no internal listener otherwise")
         self._advertised = advertised_ports
+        self._peer_ports = peer_ports
+        self._environments = environments
+        self._more_data = dict(more_data or {})
         self._count = nodes
         self._config = dict(config or {})
         self._port = port
@@ -326,12 +341,25 @@ class KafkaCluster:
                 folder / f"node-{node_id}",
                 self._advertised[node_id] if self._advertised is not None else None,
                 "127.0.0.1" if self.security is None else self.security.host,
+                self._peer_ports is not None,
+                (self._more_data[node_id],) if node_id in self._more_data else (),
             )
             for node_id in range(self._count)
         ]
+        if self._peer_ports is not None:
+            nodes = [
+                replace(
+                    node,
+                    ports={**node.ports, config.INTERNAL: internal},
+                    controller_port=controller,
+                )
+                for node, (internal, controller) in zip(nodes, self._peer_ports, strict=True)
+            ]
         self._secured = self.security.settings(folder) if self.security else {}
         for node in nodes:
             node.folder.mkdir()
+            if node.named_peers:
+                config.write_hosts(node, nodes)
             self._write_properties(self._release, node, nodes)
         if self._release.kraft:
             arguments = self.security.format_arguments() if self.security else []
@@ -348,7 +376,10 @@ class KafkaCluster:
         archived = not self._jvm_options
         options = jvm.options(release.version, quick=self._quick, archived=archived)
         options += [f"-Xmx{self._heap}", *self._jvm_options]
-        return Broker(release, node, options, self._plugins)
+        if node.named_peers:
+            options.append(f"-Djdk.net.hosts.file={node.hosts}")
+        environment = self._environments[node.node_id] if self._environments else None
+        return Broker(release, node, options, self._plugins, environment)
 
     def _launch_all(self) -> None:
         if self._zookeeper is not None:

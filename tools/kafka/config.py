@@ -6,6 +6,7 @@ instead of fifty, no delay before the first rebalance.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,8 @@ class Node:
         folder: Holds its data, configuration and log.
         advertised_port: Port advertised for `PLAINTEXT`; None: the actual port.
         secured_host: Name advertised for the listeners with TLS or SASL.
+        named_peers: Nodes connect to each other by names, which each resolves by its `hosts` file.
+        more_data: Folders for logs beside its own, such as small disks.
     """
 
     node_id: int
@@ -55,6 +58,18 @@ class Node:
     folder: Path
     advertised_port: int | None = None
     secured_host: str = "127.0.0.1"
+    named_peers: bool = False
+    more_data: tuple[Path, ...] = ()
+
+    @property
+    def internal_host(self) -> str:
+        """Where the other nodes connect to it."""
+        return f"broker-{self.node_id}.internal" if self.named_peers else "127.0.0.1"
+
+    @property
+    def hosts(self) -> Path:
+        """The file by which it resolves the names of its peers."""
+        return self.folder / "hosts"
 
     @property
     def log(self) -> Path:
@@ -71,6 +86,22 @@ def write_properties(path: Path, settings: Mapping[str, object]) -> None:
     """Write a Java properties file, without the settings that are None."""
     lines = [f"{name}={value}" for name, value in settings.items() if value is not None]
     path.write_text("\n".join(lines) + "\n")
+
+
+def peer_address(source: int, target: int) -> str:
+    """The loopback address at which a node connects to another one, if its peers have names."""
+    return f"127.0.{source + 1}.{target + 1}"
+
+
+def write_hosts(node: Node, nodes: Sequence[Node]) -> None:
+    """Write the file by which the node finds its peers."""
+    lines = [f"127.0.0.1 localhost {node.internal_host} {socket.gethostname()}"]
+    lines += [
+        f"{peer_address(node.node_id, each.node_id)} {each.internal_host}"
+        for each in nodes
+        if each.node_id != node.node_id
+    ]
+    node.hosts.write_text("\n".join(lines) + "\n")
 
 
 def logging_option(release: Release, folder: Path) -> str:
@@ -106,7 +137,7 @@ def broker_settings(
     """The server.properties of one node of a cluster."""
     replicas = min(3, len(nodes))
     settings: dict[str, object] = {
-        "log.dirs": node.folder / "data",
+        "log.dirs": ",".join(map(str, (node.folder / "data", *node.more_data))),
         "num.partitions": 4,
         "auto.create.topics.enable": "true",
         "default.replication.factor": replicas,
@@ -159,15 +190,16 @@ def _advertised(node: Node) -> str:
     ports = dict(node.ports)
     if node.advertised_port is not None:
         ports["PLAINTEXT"] = node.advertised_port
-    plain = ("PLAINTEXT", INTERNAL)
+    hosts = {"PLAINTEXT": "127.0.0.1", INTERNAL: node.internal_host}
     return ",".join(
-        f"{name}://{'127.0.0.1' if name in plain else node.secured_host}:{port}"
-        for name, port in ports.items()
+        f"{name}://{hosts.get(name, node.secured_host)}:{port}" for name, port in ports.items()
     )
 
 
 def _kraft(node: Node, nodes: Sequence[Node]) -> dict[str, object]:
-    voters = ",".join(f"{each.node_id}@127.0.0.1:{each.controller_port}" for each in nodes)
+    voters = ",".join(
+        f"{each.node_id}@{each.internal_host}:{each.controller_port}" for each in nodes
+    )
     protocols = ",".join(
         f"{name}:{'PLAINTEXT' if name == INTERNAL else name}" for name in node.ports
     )

@@ -6,7 +6,8 @@ broker during a test's cleanup. A child is ended by
 - its owner, with `terminate` or `kill`, normally;
 - `atexit`, if the owner did not;
 - the guard, if this process was killed: a small process that holds the read end of a pipe. When the
-  pipe closes, it kills the registered process groups and removes the registered folders.
+  pipe closes, it kills the registered process groups, unmounts the registered mounts and removes
+  the registered folders.
 
 Only process ids that this process started are ever signalled.
 """
@@ -24,18 +25,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _GUARD = """
-import os, shutil, signal, sys
-groups, folders = set(), set()
+import os, shutil, signal, subprocess, sys
+kinds = {"group": set(), "mount": set(), "folder": set()}
 for line in sys.stdin:
     verb, _, what = line.rstrip("\\n").partition(" ")
-    kind = groups if verb.endswith("group") else folders
+    kind = kinds[verb.partition("-")[2]]
     (kind.add if verb.startswith("watch") else kind.discard)(what)
-for group in groups:
+for group in kinds["group"]:
     try:
         os.killpg(int(group), signal.SIGKILL)
     except ProcessLookupError:
         pass  # it ended by itself
-for folder in folders:
+for mount in kinds["mount"]:
+    subprocess.run(["umount", "-l", mount], stderr=subprocess.DEVNULL)
+for folder in kinds["folder"]:
     shutil.rmtree(folder, ignore_errors=True)
 """
 
@@ -49,7 +52,7 @@ class Guard:
         self._owner = 0  # pid: a forked child does not own the guard
 
     def send(self, verb: str, what: int | Path) -> None:
-        """Send a command: `watch-group`, `forget-group`, `watch-folder` or `forget-folder`."""
+        """Send a command: `watch-` or `forget-`, with `group`, `mount` or `folder`."""
         with self._lock:
             if self._process is None or self._owner != os.getpid():
                 self._process = subprocess.Popen(
@@ -86,6 +89,16 @@ def remove(folder: Path) -> None:
     """Remove `folder` now."""
     shutil.rmtree(folder, ignore_errors=True)
     _guard.send("forget-folder", folder)
+
+
+def unmount_at_exit(folder: Path) -> None:
+    """Unmount what is mounted at `folder` when this process ends, unless `unmounted` is called."""
+    _guard.send("watch-mount", folder)
+
+
+def unmounted(folder: Path) -> None:
+    """Nothing is mounted at `folder` any more."""
+    _guard.send("forget-mount", folder)
 
 
 def keep(folder: Path) -> None:

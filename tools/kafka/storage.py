@@ -43,6 +43,20 @@ def format_nodes(
         BrokerFailed: The tool fails; the message contains its output.
     """
     cluster_id = _random_id()
+    _format(release, nodes, settings, arguments, cluster_id)
+    for node in nodes:
+        for folder in node.more_data:
+            shutil.copy(node.folder / "data" / "meta.properties", folder)
+            _write_ids(folder, node, cluster_id)
+
+
+def _format(
+    release: Release,
+    nodes: Sequence[Node],
+    settings: Mapping[str, object],
+    arguments: Sequence[str],
+    cluster_id: str,
+) -> None:
     plain = not arguments and not any(name.startswith(_NEEDS_TOOL) for name in settings)
     if not plain:
         _run_tool(release, nodes, cluster_id, arguments)
@@ -92,7 +106,12 @@ def _copy(kept: Path, node: Node, cluster_id: str) -> None:
     """Copy the storage, and write the ids of this node into it."""
     data = node.folder / "data"
     shutil.copytree(kept, data)
-    path = data / "meta.properties"
+    _write_ids(data, node, cluster_id)
+
+
+def _write_ids(folder: Path, node: Node, cluster_id: str) -> None:
+    """Write the ids of a node, and a new one of the folder, into its meta.properties."""
+    path = folder / "meta.properties"
     ids = {"cluster.id": cluster_id, "node.id": node.node_id, "directory.id": _random_id()}
     names = [line.partition("=")[0] for line in path.read_text().splitlines()]
     config.write_properties(
