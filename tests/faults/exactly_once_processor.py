@@ -40,7 +40,12 @@ from aiokafka_lite import (
 from aiokafka_lite.coordinator.assignors.cooperative_sticky import (
     CooperativeStickyPartitionAssignor,
 )
-from aiokafka_lite.errors import KafkaError, KafkaTimeoutError, ProducerFenced
+from aiokafka_lite.errors import (
+    InvalidTxnState,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerFenced,
+)
 from tests.faults.exactly_once import go_back
 
 __all__ = ["FENCED", "Plan"]
@@ -247,8 +252,8 @@ class Processor:
                 self.tell("commits", number, sum(map(len, batches.values())))
                 committing = True
             self.tell("committed", number)
-        except ProducerFenced:
-            raise
+        except (ProducerFenced, InvalidTxnState):
+            raise  # the producer has to be closed
         except (KafkaError, _ChangedMind) as error:
             if committing and isinstance(error, KafkaTimeoutError):
                 raise  # it is under way: whoever has the transactional id next will know
