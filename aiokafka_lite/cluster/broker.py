@@ -132,6 +132,15 @@ class Broker:
         waiting = sum(each.in_flight + each.held for each in self._connections.values())
         return waiting + len(self._attempts)
 
+    def silent_for(self, now: float) -> float | None:
+        """Seconds for which the broker has owed an answer, the longest of all connections, beyond
+        the time that it may hold a request; None if it owes none. `now` is loop time."""
+        longest: float | None = None
+        for purpose, connection in self._connections.items():
+            if not purpose.may_wait and (silent_for := connection.silent_for(now)) is not None:
+                longest = silent_for if longest is None else max(longest, silent_for)
+        return longest
+
     @property
     def connections(self) -> dict[Purpose, Connection]:
         """The open connections."""
@@ -228,9 +237,13 @@ class Broker:
             seed.traffic = Traffic()
             self._keep(Purpose.GENERAL, connection, asyncio.get_running_loop().time())
 
-    def disconnect(self) -> None:
-        """Close every connection; the next request reconnects."""
-        self._drop(KafkaConnectionError(f"{self} was disconnected"))
+    def disconnect(self, error: KafkaError | None = None) -> None:
+        """Close every connection; the next request reconnects.
+
+        Args:
+            error: What waiting callers get; None: that the broker was disconnected.
+        """
+        self._drop(error or KafkaConnectionError(f"{self} was disconnected"))
 
     def close(self) -> None:
         """Close permanently and at once; requests in flight and attempts fail. Idempotent."""

@@ -17,6 +17,9 @@ from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.net.connection_options import ConnectionOptions
 
+SUSPECT_AFTER = 1.0
+"""Seconds for which a broker may owe an answer before other brokers are preferred."""
+
 
 class Brokers:
     """The brokers, by node id and by load.
@@ -177,6 +180,14 @@ def _by_load(brokers: Iterable[Broker]) -> list[Broker]:
     now = asyncio.get_running_loop().time()
     usable = [b for b in brokers if b.connected() is not None or not b.blacked_out(now)]
     random.shuffle(usable)
-    # A broker that throttles does not answer for a while, however few its requests in flight.
-    usable.sort(key=lambda broker: (broker.throttles, broker.in_flight, broker.connected() is None))
+    # A broker that throttles does not answer for a while, however few its requests in flight, and
+    # one that owes an answer may not answer at all.
+    usable.sort(
+        key=lambda broker: (
+            broker.throttles,
+            (broker.silent_for(now) or 0.0) >= SUSPECT_AFTER,
+            broker.in_flight,
+            broker.connected() is None,
+        )
+    )
     return usable

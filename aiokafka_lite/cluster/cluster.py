@@ -60,6 +60,7 @@ from aiokafka_lite.cluster.metadata_refresh import RefreshSchedule
 from aiokafka_lite.cluster.outage import Outage, Repeated, reason
 from aiokafka_lite.cluster.reach import Reach, reach
 from aiokafka_lite.cluster.recovery import Recovery
+from aiokafka_lite.cluster.silent_brokers import SilentBrokers
 from aiokafka_lite.cluster.tracked_topics import TOPIC_EXPIRY, TrackedTopics
 from aiokafka_lite.errors import (
     IllegalStateError,
@@ -145,6 +146,7 @@ class Cluster:
         self._last_error: KafkaError | None = None  # of the last refresh; None if it succeeded
         self._name = options.client_id or "client"  # in every log line
         self._log_fields: dict[str, object] = {"kafka_client_id": self._name}
+        self._silent = SilentBrokers(self._brokers, self.request_update, self._name)
         self._outage = Outage("no broker answers", "a broker answers")
         self._losses: dict[int, Repeated] = {}  # by node id
         self._introduced = False  # True once the log names the version and build
@@ -237,6 +239,7 @@ class Cluster:
         self.coordinators = Coordinators()
         self._last_error = None
         self._schedule.begin_anew()
+        self._silent.close()
         self._brokers.begin_anew()
         self._end_refresh()  # waiting callers see that the cluster is not started
 
@@ -255,6 +258,7 @@ class Cluster:
         if self.closed:
             return
         self.closed = True
+        self._silent.close()
         self._brokers.close()
         self._wake.set()  # ends the refresh task
         self._end_refresh()
@@ -477,6 +481,11 @@ class Cluster:
             raise NoBrokersAvailable(f"No broker is available; bootstrap servers: {self._brokers}")
         return broker
 
+    def expect_answer(self) -> None:
+        """A produce or fetch request was just sent: leave its broker if it stays silent and the
+        cluster removes it."""
+        self._silent.expect_answer()
+
     def lacks_api(self, api_key: int) -> bool:
         """True if there are open connections, and no broker on the other side offers an API."""
         versions = [
@@ -652,6 +661,7 @@ class Cluster:
         if line is not None:  # at the level of the outage, so that a log shows both or neither
             log.warning("%s: %s", self._name, line, extra=self._log_fields)
         self._adopt(newer)
+        self._silent.on_refreshed(newer.brokers)
         self._brokers.leave_seeds()
         self._end_refresh()
 

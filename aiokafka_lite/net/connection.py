@@ -338,6 +338,19 @@ class Connection:
         """Number of requests that wait for their response."""
         return len(self._in_flight)
 
+    def silent_for(self, now: float) -> float | None:
+        """Seconds since the last answer, or since the oldest request might have been answered,
+        whichever is later; None if no answer is awaited, or the broker throttles.
+
+        A request whose timeout is longer than `request_timeout` may be held for the difference, as
+        a fetch is until there are records.
+        """
+        if not self._in_flight or self._throttle.holds():
+            return None
+        oldest = self._in_flight[0]
+        held = max(oldest.deadline - oldest.sent_at - self._options.request_timeout, 0.0)
+        return max(now - max(self.answered_at, oldest.sent_at) - held, 0.0)
+
     @property
     def held(self) -> int:
         """Number of requests held by a throttle or a re-authentication."""

@@ -3,7 +3,8 @@
     python -m tests.faults.bill_client CLIENT BOOTSTRAP TOPIC GROUP JOURNAL
 
 CLIENT is "aiokafka_lite", "aiokafka" or "confluent". A producer sends a record to each partition
-every `EVERY` seconds, whatever becomes of those before, and a member of a group reads them. Once a
+every `EVERY` seconds, whatever becomes of those before, and a member of a group reads them, and
+those of other clients, which use the same topic, so that the same partitions are struck. Once a
 record is both acknowledged and consumed, it is a line of the journal: the partition, and the time
 of the machine's monotonic clock in nanoseconds. All settings are the clients' own defaults, but for
 `acks=all`, idempotence (as aiokafka_lite has by default), and the classic group protocol, which all
@@ -33,29 +34,34 @@ class Flow:
     """Records on their way; writes down those that have arrived.
 
     Args:
+        client: Its name, with which the values of its records begin.
         journal: Created.
     """
 
-    def __init__(self, journal: Path) -> None:
+    def __init__(self, client: str, journal: Path) -> None:
+        self._name = client.encode()
         self._file = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._half: dict[int, str] = {}  # record: what has happened to it, "acked" or "read"
         self._numbers = iter(range(1 << 60))
         self._lock = threading.Lock()
         self.under_way = 0
 
-    def send(self) -> int:
-        """The number of a new record."""
+    def send(self) -> tuple[int, bytes]:
+        """The number and the value of a new record."""
         with self._lock:
             self.under_way += 1
-            return next(self._numbers)
+            number = next(self._numbers)
+        return number, self._name + b" %d" % number
 
     def acknowledged(self, number: int, partition: int) -> None:
         """The producer reported that it is stored."""
         self._mark(number, partition, "acked")
 
-    def consumed(self, number: int, partition: int) -> None:
-        """The member was given it."""
-        self._mark(number, partition, "read")
+    def consumed(self, value: bytes, partition: int) -> None:
+        """The member was given a record, of this client or another."""
+        client, number = value.split()
+        if client == self._name:
+            self._mark(int(number), partition, "read")
 
     def ended(self) -> None:
         """An acknowledgement succeeded or failed."""
@@ -85,9 +91,9 @@ async def by_asyncio(package: str, bootstrap: str, topic: str, group: str, flow:
     sends = set[asyncio.Task[None]]()
 
     async def send(partition: int) -> None:
-        number = flow.send()
+        number, value = flow.send()
         try:
-            await producer.send_and_wait(topic, b"%d" % number, partition=partition)
+            await producer.send_and_wait(topic, value, partition=partition)
             flow.acknowledged(number, partition)
         except errors.KafkaError as error:
             logging.info("%s", error)
@@ -98,7 +104,7 @@ async def by_asyncio(package: str, bootstrap: str, topic: str, group: str, flow:
         while True:
             try:
                 async for record in consumer:
-                    flow.consumed(int(record.value), record.partition)
+                    flow.consumed(record.value, record.partition)
             except errors.KafkaError as error:
                 logging.info("%s", error)
                 await asyncio.sleep(0.1)
@@ -137,7 +143,7 @@ def by_threads(bootstrap: str, topic: str, group: str, flow: Flow) -> None:
             if message.error() is not None:
                 logging.info("%s", message.error())
                 continue
-            flow.consumed(int(message.value()), message.partition())
+            flow.consumed(message.value(), message.partition())
 
     def reported(number: int) -> Any:
         def report(error: Any, message: Any) -> None:
@@ -155,10 +161,10 @@ def by_threads(bootstrap: str, topic: str, group: str, flow: Flow) -> None:
         began = time.monotonic()
         for partition in range(PARTITIONS):
             if flow.under_way < UNDER_WAY:
-                number = flow.send()
+                number, value = flow.send()
                 try:
                     producer.produce(
-                        topic, b"%d" % number, partition=partition, on_delivery=reported(number)
+                        topic, value, partition=partition, on_delivery=reported(number)
                     )
                 except (BufferError, KafkaException) as error:
                     flow.ended()
@@ -172,7 +178,7 @@ def main() -> None:
     """Run one client until SIGTERM."""
     client, bootstrap, topic, group, journal = sys.argv[1:]
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level="INFO")
-    flow = Flow(Path(journal))
+    flow = Flow(client, Path(journal))
     if client == "confluent":
         by_threads(bootstrap, topic, group, flow)
     else:

@@ -33,6 +33,7 @@ from typing import Any, Final
 from aiokafka_lite import AIOKafkaAdminClient
 from aiokafka_lite.admin import FeatureUpdate
 from tests.faults.endurance_lane import COUNTS, FAULTS, LANES
+from tests.faults.process_watch import Watch, repeated
 from tests.faults.schedule import Fault, Happenings, cluster_faults, play, wire_faults
 from tests.faults.stages import Real, real_stage
 from tools.kafka import NEWEST
@@ -87,6 +88,9 @@ class Piece:
         version: The release of the brokers at the beginning.
         lanes: Lane to "passed" or the first thing that was wrong.
         faults: Number of faults by kind.
+        processes: By program: how many there were, and the most KiB, descriptors and threads of
+            one.
+        wrong: What the processes used or logged too much of.
         seconds: Seconds that the whole piece took.
     """
 
@@ -97,13 +101,16 @@ class Piece:
     version: str
     lanes: dict[str, str] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)
+    processes: dict[str, tuple[int, int, int, int]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
     def passed(self) -> bool:
-        """True if every lane passed."""
+        """True if every lane passed, and nothing grew."""
         expected = set(lanes_of(self.version, LANES))
-        return set(self.lanes) == expected and set(self.lanes.values()) == {"passed"}
+        passed = set(self.lanes) == expected and set(self.lanes.values()) == {"passed"}
+        return passed and not self.wrong
 
 
 def lanes_of(version: str, lanes: Sequence[str]) -> list[str]:
@@ -189,6 +196,8 @@ async def play_piece(piece: Piece, folder: Path, lanes: Sequence[str]) -> None:
         lanes: The workloads.
     """
     began, happenings = time.monotonic(), Happenings()
+    watch = Watch(os.getpid())
+    watching = asyncio.create_task(watch.run())
     async with real_stage(
         piece.seed, CONFIG, heap="400m", version=piece.version, failing_hardware=True
     ) as stage:
@@ -211,11 +220,14 @@ async def play_piece(piece: Piece, folder: Path, lanes: Sequence[str]) -> None:
             for lane, child in children.items():
                 piece.lanes[lane] = _verdict(child)
         finally:
+            watching.cancel()
             for child in children.values():
                 child.kill()
             for node in stage.kafka.node_ids:
                 with contextlib.suppress(OSError):
                     (folder / f"broker-{node}.log").write_text(stage.kafka.log(node))
+    await asyncio.wait([watching])
+    piece.processes, piece.wrong = watch.summary(), watch.judge() + repeated_lines(folder)
     happenings.count.update(_own_faults(folder))
     piece.faults = dict(happenings.count)
     piece.seconds = round(time.monotonic() - began)
@@ -254,6 +266,16 @@ async def _rounds(
             group.create_task(play(struck, faults, end, happenings))
         await asyncio.sleep(seconds)
         end.set()
+
+
+def repeated_lines(folder: Path) -> list[str]:
+    """The messages that processes of the lanes have logged too often."""
+    wrong = []
+    for log in sorted(folder.glob("**/*.log")):
+        if not log.name.startswith("broker-"):
+            with log.open(errors="replace") as file:
+                wrong += [f"{log.relative_to(folder)}: {each}" for each in repeated(file)]
+    return wrong
 
 
 def _own_faults(folder: Path) -> Counter[str]:
@@ -317,6 +339,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ended.append(piece)
         played += 1
         print(f"    {piece.lanes}, {piece.faults}, {piece.seconds:.0f} s", flush=True)
+        print(f"    {piece.processes}")
+        for each in piece.wrong:
+            print(f"    WRONG: {each}")
     kinds = sum((Counter(piece.faults) for piece in ended), Counter[str]())
     minutes = sum(piece.minutes for piece in ended)
     failed = [piece.number for piece in ended if not piece.passed]

@@ -15,6 +15,7 @@ Exit status 1 if something was wrong; the output says what.
 
 import asyncio
 import json
+import logging
 import os
 import sys
 import time
@@ -129,12 +130,13 @@ async def _play(lane: str, bootstrap: str, version: str, folder: Path) -> list[s
         )
         (folder / COUNTS).write_text(json.dumps({"recreate": happenings.count["recreate"]}))
         return wrong
-    return await serve(bootstrap, happenings)
+    return await serve(bootstrap, stage.kafka.release.number >= (4,), happenings)
 
 
 def main() -> int:
     """Run the lane; see the module docstring."""
     lane, bootstrap, version, folder = sys.argv[1:]
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s")
     began = time.monotonic()
     wrong = asyncio.run(_play(lane, bootstrap, version, Path(folder)))
     for each in wrong[:60]:

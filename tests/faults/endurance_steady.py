@@ -1,12 +1,15 @@
 """A service that runs through an endurance piece without being struck itself: nothing may grow.
 
-One process has a producer, a consumer in a group and an admin client. It sends a record, reads it
-back and asks for the group's lag, again and again, and measures itself: resident memory, open
-descriptors, asyncio tasks and threads, and the client's log lines. After a warm-up the memory must
-stay within `GROWTH`, the others must come back to what they were.
+One process has all kinds of clients. A producer sends records; a consumer of each group protocol
+and a share consumer read them; an exactly-once loop copies them; an admin client asks for a lag,
+again and again. The process measures itself: resident memory, open descriptors and sockets, asyncio
+tasks, threads, objects that Python's collector tracks (futures among them), and the clients' log
+lines. After a warm-up the memory must stay within `GROWTH`, the others must come back to what they
+were. Once all clients have stopped, no task, socket or descriptor of theirs may be left.
 """
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -14,117 +17,252 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
-from aiokafka_lite import AIOKafkaAdminClient, AIOKafkaConsumer, AIOKafkaProducer
-from aiokafka_lite.admin import NewTopic
+from aiokafka_lite import (
+    AIOKafkaAdminClient,
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    AIOKafkaShareConsumer,
+    exactly_once,
+)
+from aiokafka_lite.admin import ConfigResource, NewTopic
 from aiokafka_lite.errors import KafkaError
 from tests.faults.acts import LogCounter
+from tests.faults.process_watch import growth, trend
 from tests.faults.schedule import Happenings
 
-__all__ = ["Gauge", "serve", "trend"]
+__all__ = ["Gauge", "Sample", "left_over", "measure", "serve"]
 
 MINUTES = float(os.environ.get("CHAOS_MINUTES", "10"))
 WARM_UP = min(600.0, MINUTES * 60 / 3)  # seconds
 EVERY = 5.0  # seconds between two measurements
-GROWTH = 0.05  # of the memory after the warm-up
-SLACK = 2048  # KiB: pages that the allocator takes for a burst
 BURST = 50  # records at a time
 PAUSE = 0.25  # seconds between two bursts
-TOPIC, GROUP = "steady", "steady"
+TOPIC, GROUP, COPIES = "steady", "steady", "steady-copies"
 CALM = 60.0  # seconds of peace that end the run, in which outages' connections close
 REPEATS_A_MINUTE = 60  # of one log line
+SLACKS: Final = {"descriptors": 3, "sockets": 3, "tasks": 4, "threads": 2, "objects": 3000}
+"""What may be used more at the end: a connection more or less, for example."""
+
+
+class Sample(NamedTuple):
+    """What the process uses at one time.
+
+    Attributes:
+        memory: KiB.
+        objects: Those that the collector tracks.
+    """
+
+    memory: int
+    descriptors: int
+    sockets: int
+    tasks: int
+    threads: int
+    objects: int
+
+
+def measure() -> Sample:
+    """What the process uses now."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    targets = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):  # the one of the listing itself
+            targets.append(os.readlink(f"/proc/self/fd/{name}"))
+    return Sample(
+        pages * os.sysconf("SC_PAGE_SIZE") // 1024,
+        len(targets),
+        sum(target.startswith("socket:") for target in targets),
+        len(asyncio.all_tasks()),
+        threading.active_count(),
+        len(gc.get_objects()),
+    )
 
 
 class Gauge:
     """What the process uses.
 
     Attributes:
-        samples: Seconds since the start, KiB, descriptors, tasks and threads.
+        samples: The time since the start, in seconds, and what was measured then.
     """
 
     def __init__(self) -> None:
-        self.samples: list[tuple[float, int, int, int, int]] = []
+        self.samples: list[tuple[float, Sample]] = []
         self._began = time.monotonic()
 
-    def take(self) -> None:
+    def take(self) -> Sample:
         """Measure now."""
-        gc.collect()
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        self.samples.append(
-            (
-                time.monotonic() - self._began,
-                pages * os.sysconf("SC_PAGE_SIZE") // 1024,
-                len(os.listdir("/proc/self/fd")),
-                len(asyncio.all_tasks()),
-                threading.active_count(),
-            )
-        )
+        sample = measure()
+        self.samples.append((time.monotonic() - self._began, sample))
+        return sample
 
     def judge(self, warm_up: float) -> list[str]:
         """Compare the end with the time after the warm-up."""
-        warm = [each for each in self.samples if each[0] >= warm_up]
+        warm = [sample for at, sample in self.samples if at >= warm_up]
         if len(warm) < 6:
             return [f"only {len(warm)} measurements after the warm-up"]
         wrong = []
-        early, late = trend([each[1] for each in warm])
-        if late > early * (1 + GROWTH) + SLACK:
-            wrong.append(f"memory grew from {early:.0f} to {late:.0f} KiB")
-        for index, what in ((2, "descriptors"), (3, "tasks"), (4, "threads")):
-            early, late = trend([each[index] for each in warm])
-            if late > early + 2:
+        if grown := growth([sample.memory for sample in warm]):
+            wrong.append(grown)
+        for what, slack in SLACKS.items():
+            early, late = trend([getattr(sample, what) for sample in warm])
+            if late > early + slack:
                 wrong.append(f"{what} grew from {early:.0f} to {late:.0f}")
         return wrong
 
 
-def trend(values: list[int]) -> tuple[float, float]:
-    """The medians of the first and of the last third."""
-    third = len(values) // 3
-    first, last = sorted(values[:third]), sorted(values[-third:])
-    return float(first[third // 2]), float(last[third // 2])
+def left_over(before: Sample, after: Sample) -> list[str]:
+    """What the clients have left, now that all of them have stopped."""
+    return [
+        f"{getattr(after, what) - getattr(before, what)} {what} are left of stopped clients"
+        for what in ("descriptors", "sockets", "tasks")
+        if getattr(after, what) > getattr(before, what)
+    ]
 
 
-async def serve(bootstrap: str, happenings: Happenings) -> list[str]:
-    """Serve for `MINUTES`, then for `CALM`; return what was wrong."""
-    loop, gauge, seen = asyncio.get_running_loop(), Gauge(), Counter[str]()
-    wrong: list[str] = []
+class Service:
+    """All kinds of clients, which work until `end`.
+
+    Args:
+        bootstrap: Of the cluster.
+        modern: With the consumer protocol and a share group, which Kafka 3.9 does not have.
+    """
+
+    def __init__(self, bootstrap: str, modern: bool) -> None:
+        self._common: dict[str, Any] = {"bootstrap_servers": bootstrap}
+        self._modern = modern
+        self.end = asyncio.Event()
+        self.seen: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        """Work until the end."""
+        async with AIOKafkaAdminClient(**self._common) as admin:
+            topics = [NewTopic(TOPIC, 3, 3), NewTopic(COPIES, 3, 3)]
+            (await admin.create_topics(topics, timeout_ms=60_000)).raise_for_errors()
+            if self._modern:
+                change = {"share.auto.offset.reset": "earliest"}
+                resource = ConfigResource("group", f"{GROUP}-share")
+                (await admin.incremental_alter_configs({resource: change})).raise_for_errors()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._ask(admin))
+                group.create_task(self._produce())
+                group.create_task(self._read(GROUP))
+                group.create_task(self._copy())
+                if self._modern:
+                    group.create_task(self._read(f"{GROUP}-modern", group_protocol="consumer"))
+                    group.create_task(self._share())
+
+    async def _ask(self, admin: AIOKafkaAdminClient) -> None:
+        while not self.end.is_set():
+            try:
+                await admin.list_consumer_group_offsets(GROUP)
+                self.seen["asked"] += 1
+            except KafkaError as error:
+                self.seen[f"asking: {type(error).__name__}"] += 1
+            await asyncio.sleep(PAUSE)
+
+    async def _produce(self) -> None:
+        settings = {"delivery_timeout_ms": 60_000, "max_block_ms": 60_000}
+        async with AIOKafkaProducer(**self._common, **settings) as producer:
+            while not self.end.is_set():
+                try:
+                    acks = [await producer.send(TOPIC, b"x" * 100) for _ in range(BURST)]
+                    for ack in acks:
+                        await ack
+                        self.seen["acknowledged"] += 1
+                except KafkaError as error:
+                    self.seen[f"producing: {type(error).__name__}"] += 1
+                await asyncio.sleep(PAUSE)
+
+    def _consumer(self, topic: str, group: str, **settings: Any) -> AIOKafkaConsumer:
+        return AIOKafkaConsumer(
+            topic, group_id=group, auto_offset_reset="earliest", **self._common, **settings
+        )
+
+    async def _read(self, group: str, **settings: Any) -> None:
+        async with self._consumer(TOPIC, group, **settings) as consumer:
+            while not self.end.is_set() or self._lags(group):
+                try:
+                    for records in (await consumer.getmany(timeout_ms=500)).values():
+                        self.seen[group] += len(records)
+                except KafkaError as error:
+                    self.seen[f"{group}: {type(error).__name__}"] += 1
+
+    def _lags(self, group: str) -> bool:
+        """True if the group has not been given everything, and there is time left for it."""
+        in_time = asyncio.get_running_loop().time() < self.deadline
+        return in_time and self.seen[group] < self.seen["acknowledged"]
+
+    deadline = float("inf")
+
+    async def _share(self) -> None:
+        group = f"{GROUP}-share"
+        async with AIOKafkaShareConsumer(TOPIC, group_id=group, **self._common) as consumer:
+            while not self.end.is_set() or self._lags(group):
+                try:
+                    for record in await consumer.getmany(timeout_ms=500):
+                        record.accept()
+                        self.seen[group] += 1
+                except KafkaError as error:
+                    self.seen[f"{group}: {type(error).__name__}"] += 1
+
+    async def _copy(self) -> None:
+        """Copy records exactly once, with new clients after an error that ends a producer."""
+        while not self.end.is_set():
+            try:
+                async with (
+                    self._consumer(TOPIC, f"{GROUP}-copy", enable_auto_commit=False) as consumer,
+                    AIOKafkaProducer(**self._common, transactional_id=COPIES) as producer,
+                    asyncio.TaskGroup() as group,
+                ):
+                    group.create_task(self._stop(consumer))
+                    async with exactly_once(consumer, producer) as batches:
+                        async for batch in batches:
+                            for part in batch.parts:
+                                values = [record.value for record in part.records]
+                                await producer.send_many(COPIES, values)
+                            self.seen["copied"] += len(batch)
+            except* KafkaError as errors:
+                for error in errors.exceptions:
+                    self.seen[f"copying: {type(error).__name__}"] += 1
+                await asyncio.sleep(PAUSE)
+
+    async def _stop(self, consumer: AIOKafkaConsumer) -> None:
+        await self.end.wait()
+        await consumer.stop()
+
+
+async def serve(bootstrap: str, modern: bool, happenings: Happenings) -> list[str]:
+    """Serve for `MINUTES`, then for `CALM`; return what was wrong.
+
+    Args:
+        bootstrap: Of the cluster.
+        modern: As for `Service`.
+        happenings: The log of events.
+    """
+    loop, gauge = asyncio.get_running_loop(), Gauge()
+    service, before = Service(bootstrap, modern), measure()
     with LogCounter() as logs:
-        async with AIOKafkaAdminClient(bootstrap_servers=bootstrap) as admin:
-            await admin.create_topics([NewTopic(TOPIC, 3, 3)])
-            async with (
-                AIOKafkaProducer(
-                    bootstrap_servers=bootstrap, delivery_timeout_ms=60_000, max_block_ms=60_000
-                ) as producer,
-                AIOKafkaConsumer(
-                    TOPIC, bootstrap_servers=bootstrap, group_id=GROUP, auto_offset_reset="earliest"
-                ) as consumer,
-            ):
-                end, measure_at = loop.time() + MINUTES * 60 + CALM, 0.0
-                while loop.time() < end:
-                    try:
-                        acks = [await producer.send(TOPIC, b"x" * 100) for _ in range(BURST)]
-                        for ack in acks:
-                            await ack
-                            seen["acknowledged"] += 1
-                        for records in (await consumer.getmany(timeout_ms=100)).values():
-                            seen["read"] += len(records)
-                        await admin.list_consumer_group_offsets(GROUP)
-                        seen["asked"] += 1
-                    except KafkaError as error:
-                        seen[type(error).__name__] += 1
-                    if loop.time() >= measure_at:
-                        measure_at = loop.time() + EVERY
-                        gauge.take()
-                    await asyncio.sleep(PAUSE)
-                while seen["read"] < seen["acknowledged"] and loop.time() < end + CALM:
-                    for records in (await consumer.getmany(timeout_ms=1000)).values():
-                        seen["read"] += len(records)
-    wrong += gauge.judge(WARM_UP)
-    if seen["read"] < seen["acknowledged"]:
-        wrong.append(f"{seen['acknowledged']} acknowledged, {seen['read']} read")
+        running = asyncio.create_task(service.run())
+        end = loop.time() + MINUTES * 60 + CALM
+        while loop.time() < end and not running.done():
+            gauge.take()
+            await asyncio.wait([running], timeout=EVERY)
+        service.deadline = loop.time() + 2 * CALM
+        service.end.set()
+        await running
+    seen = service.seen
+    wrong = gauge.judge(WARM_UP) + left_over(before, measure())
+    groups = [GROUP, *([f"{GROUP}-modern", f"{GROUP}-share"] if modern else ())]
+    for group in groups:
+        if seen[group] < seen["acknowledged"]:
+            wrong.append(f"{seen['acknowledged']} acknowledged, {seen[group]} read by {group}")
+    if not seen["copied"]:
+        wrong.append("nothing was copied")
     wrong += [f"logged: {line}" for line in logs.critical]
     for line, count in logs.lines.items():
         if count > REPEATS_A_MINUTE * (MINUTES + CALM / 60):
             wrong.append(f"logged {count} times: {line}")
-    first, last = gauge.samples[0], gauge.samples[-1]
-    happenings.tell(f"{json.dumps(seen)}; s, KiB, descriptors, tasks, threads: {first} to {last}")
+    happenings.tell(f"{json.dumps(seen)}; {gauge.samples[0][1]} to {gauge.samples[-1][1]}")
     return wrong

@@ -29,14 +29,15 @@ def test_a_partition_that_stays_silent_is_interrupted_until_the_end() -> None:
 
 
 def test_a_record_flows_once_it_is_acknowledged_and_consumed(tmp_path: Path) -> None:
-    flow = Flow(tmp_path / "journal")
-    first, second = flow.send(), flow.send()
+    flow = Flow("ours", tmp_path / "journal")
+    (first, value), (second, other) = flow.send(), flow.send()
     flow.acknowledged(first, 0)
-    flow.consumed(second, 1)
-    flow.consumed(second, 1)  # again, after a rebalance
+    flow.consumed(other, 1)
+    flow.consumed(other, 1)  # again, after a rebalance
+    flow.consumed(b"theirs 0", 0)
     assert (tmp_path / "journal").read_text() == ""
     flow.acknowledged(second, 1)
-    flow.consumed(first, 0)
+    flow.consumed(value, 0)
     lines = (tmp_path / "journal").read_text().splitlines()
     assert [line.split()[0] for line in lines] == ["1", "0"]
 

@@ -336,6 +336,7 @@ class BrokerFetch:
         except BaseException:
             self._in_flight = None
             raise
+        self._fetcher.cluster.expect_answer()
         return True
 
     def _max_wait(self) -> float:

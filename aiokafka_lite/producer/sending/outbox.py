@@ -268,6 +268,8 @@ class Outbox:
             timeout=self._timeout,
             expect_response=self._expects_response,
         )
+        if self._expects_response:
+            self._cluster.expect_answer()
 
     def _note_sent(self, parts: Sequence[Part], now: float) -> "_Sent":
         self._metrics.on_request(parts, now)

@@ -40,6 +40,10 @@ class LinkConnection:
         self._on_lost = on_lost
         self._connection: Connection | None = None
 
+    def expect_answer(self) -> None:
+        """A request was just sent to the broker."""
+        self._cluster.expect_answer()
+
     @property
     def current(self) -> Connection:
         """The open connection.

@@ -138,9 +138,9 @@ class LinkExchanges:
             )
             request = fetch_request(options.group_id, self._owner.member_id, step, limits, parts)
             self._on_taken(parts)
-            response = await connection.send(
-                request, version, timeout=options.request_timeout + wait
-            )
+            answer = connection.send(request, version, timeout=options.request_timeout + wait)
+            self._connection.expect_answer()
+            response = await answer
         except KafkaError as error:
             self._results.on_unanswered(parts, error)
         except asyncio.CancelledError:
@@ -277,7 +277,9 @@ class LinkExchanges:
             sent_at = self._time()
             if timeout is None:
                 timeout = self._options.request_timeout
-            response = await connection.send(request, version, timeout=timeout)
+            answer = connection.send(request, version, timeout=timeout)
+            self._connection.expect_answer()
+            response = await answer
         except KafkaError as error:
             if renews and isinstance(error, UnsupportedVersionError):
                 for part in parts.values():  # the locks last
