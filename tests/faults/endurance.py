@@ -4,15 +4,15 @@
 
 A piece is a cluster of three brokers for some minutes of trouble: a producer, a consumer group, an
 exactly-once group and a share group run at the same time, each with the ledger of its chaos run,
-all kinds of clients on a topic that is deleted and created again, and a service whose memory,
-descriptors and tasks must not grow. Meanwhile brokers are killed, stopped and continued, restarted
-one after the other, deposed, and cut off from clients and peers; their disks are full; the wall
-clocks of brokers and of clients jump; coordinators move; partitions are reassigned; and proxies
-cut, delay and stall the connections. In every fourth piece the brokers begin with Kafka 3.9.2, and
-are upgraded to the newest release in its middle, first their programs and then their features. The
-seed determines the faults and the group protocol of each piece. FOLDER/pieces.jsonl has a line for
-each piece that ended; the same command continues after it, and ends with status 1 if a piece
-failed.
+all kinds of clients on a topic that is deleted and created again, a Spark stream whose driver is
+killed, and a service whose memory, descriptors and tasks must not grow. Meanwhile brokers are
+killed, stopped and continued, restarted one after the other, deposed, and cut off from clients and
+peers; their disks are full; the wall clocks of brokers and of clients jump; coordinators move;
+partitions are reassigned; and proxies cut, delay and stall the connections. In every fourth piece
+the brokers begin with Kafka 3.9.2, and are upgraded to the newest release in its middle, first
+their programs and then their features. The seed determines the faults and the group protocol of
+each piece. FOLDER/pieces.jsonl has a line for each piece that ended; the same command continues
+after it, and ends with status 1 if a piece failed.
 """
 
 import argparse

@@ -2,12 +2,13 @@
 
     python -m tests.faults.endurance_lane LANE BOOTSTRAP VERSION FOLDER
 
-LANE is "producer", "group", "exactly-once", "share", "recreated" or "steady". The first four are
-the workloads of the chaos runs, with the same ledgers; the environment variables of those
+LANE is "producer", "group", "exactly-once", "share", "recreated", "spark" or "steady". The first
+four are the workloads of the chaos runs, with the same ledgers; the environment variables of those
 (CHAOS_SEED, CHAOS_MINUTES, CHAOS_RECORDS, ...) configure them. Their processes are killed, stopped
 and restarted here; the brokers' faults happen elsewhere, and are read from FOLDER/../faults.jsonl
 at the end.
 "recreated" deletes and creates its topic under all kinds of clients (see `recreated_topic`).
+"spark" is a stream that copies a topic exactly once, and whose driver is killed (see `spark_lane`).
 "steady" is a service that nothing strikes: its memory, descriptors and tasks must not grow.
 
 Exit status 1 if something was wrong; the output says what.
@@ -33,7 +34,7 @@ from tools.kafka.releases import release
 
 __all__ = ["LANES", "FarStage"]
 
-LANES = ("producer", "group", "exactly-once", "share", "recreated", "steady")
+LANES = ("producer", "group", "exactly-once", "share", "recreated", "spark", "steady")
 COUNTS = "faults.json"
 """The file with the faults by kind that a lane brought about itself."""
 FAULTS = "faults.jsonl"
@@ -129,6 +130,12 @@ async def _play(lane: str, bootstrap: str, version: str, folder: Path) -> list[s
             bootstrap, seed, seconds, happenings, share=modern, modern=modern
         )
         (folder / COUNTS).write_text(json.dumps({"recreate": happenings.count["recreate"]}))
+        return wrong
+    if lane == "spark":
+        from tests.faults.spark_lane import play_spark
+
+        wrong = await play_spark(stage, folder, int(os.environ["CHAOS_SEED"]), happenings)
+        (folder / COUNTS).write_text(json.dumps({"kill_driver": happenings.count["kill_driver"]}))
         return wrong
     return await serve(bootstrap, stage.kafka.release.number >= (4,), happenings)
 

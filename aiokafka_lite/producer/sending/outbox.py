@@ -31,6 +31,8 @@ from typing import Protocol
 
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
+from aiokafka_lite.cluster.log_name import log_extra
+from aiokafka_lite.cluster.silent_brokers import SILENCE
 from aiokafka_lite.errors import (
     KafkaConnectionError,
     KafkaError,
@@ -132,6 +134,25 @@ class Outbox:
     def stalled_for(self, now: float) -> float:
         """Return the seconds for which partitions were ready but nothing was sent."""
         return now - self._moved_at if self.ready else 0.0
+
+    def leave_if_silent(self, queue: PartitionQueue) -> None:
+        """Close the connection if it is silent, because another broker leads this partition now.
+
+        A broker may keep a request for `request_timeout_ms` whose partition it has lost meanwhile,
+        for example with its disk. The batches are numbered, so none is stored twice.
+        """
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        silent_for = connection.silent_for(self.loop.time())
+        if silent_for is not None and silent_for >= SILENCE:
+            topic, partition = queue.topic_partition
+            text = (
+                f"broker {self.node_id} has not answered for {silent_for:.1f} s, and no longer "
+                f"leads {topic}-{partition}"
+            )
+            log.info("%s: %s", self._name, text, extra=log_extra(self._name, broker=self.node_id))
+            connection.close(KafkaConnectionError(text))
 
     def withdraw(self, queue: PartitionQueue) -> None:
         """Remove a partition that is led by another broker now."""

@@ -287,10 +287,19 @@ class Sender:
             else:
                 accumulator.forget(name)
         for queue in list(accumulator.active):
+            if queue.in_flight and self._identity.numbering:
+                self._leave_if_silent(queue, metadata)
             if queue.waiting:
                 if not queue.in_flight:
                     self._place(queue)  # even if it is listed: its leader may have moved
                 self._on_ready(queue)
+
+    def _leave_if_silent(self, queue: PartitionQueue, metadata: Metadata) -> None:
+        """Do not wait for a silent broker that another one has replaced as the leader."""
+        leader = metadata.leader(*queue.topic_partition)
+        outbox = queue.outbox
+        if leader is not None and outbox is not None and leader.node_id != outbox.node_id:
+            outbox.leave_if_silent(queue)
 
     def _fail_topic(self, name: str, error: KafkaError) -> None:
         """Fail a topic's waiting batches; those in flight get their own answers."""
