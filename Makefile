@@ -42,7 +42,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := AIOKAFKA_LITE_NO_NATIVE=1 $(BIN)/python -m pip -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv ready demo pipeline check test test-fast test-pure test-asan wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once endurance scale spark-judge lint format bench docs \
+.PHONY: help venv ready demo pipeline check test test-fast test-pure test-asan wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once endurance fault-bill scale spark-judge lint format bench docs \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -234,9 +234,13 @@ chaos-exactly-once: $(DONE)/interop ## Test exactly-once in many short runs with
 	$(BIN)/python -m tests.faults.exactly_once_runs --runs $(or $(RUNS),60) --seed $(or $(SEED),1) \
 		--parallel $(or $(PARALLEL_RUNS),2) $(FLAGS)
 
-endurance: $(DONE)/interop ## Run all workloads on one failing cluster for hours, in pieces; continues where it was stopped; HOURS=4 SEED=1 MINUTES=15 OUTPUT=build/endurance
+endurance: $(DONE)/spark ## Run all workloads on one failing cluster for hours, in pieces; continues where it was stopped; HOURS=4 SEED=1 MINUTES=15 OUTPUT=build/endurance
 	$(BIN)/python -m tests.faults.endurance --hours $(or $(HOURS),4) --minutes $(or $(MINUTES),15) \
 		--seed $(or $(SEED),1) --output $(or $(OUTPUT),build/endurance) $(FLAGS)
+
+fault-bill: $(DONE)/interop ## Measure how long records stop to flow at each fault, beside aiokafka and confluent-kafka; REPEATS=5 SEED=1 OUTPUT=build/fault-bill
+	$(BIN)/python -m tests.faults.fault_bill --repeats $(or $(REPEATS),5) --seed $(or $(SEED),1) \
+		--output $(or $(OUTPUT),build/fault-bill) $(FLAGS)
 
 bench: $(DONE)/interop ## Measure CPU and throughput, compared with aiokafka and confluent-kafka
 	$(BIN)/python -m benchmarks $(FLAGS)

@@ -377,7 +377,13 @@ async def play_recreations(
 
 
 async def _everything_is_given(lives: Lives, groups: list[str], happenings: Happenings) -> bool:
-    settled, deadline = lives.settled(), time.monotonic() + SETTLE
+    """Wait until all groups were given what this life has acknowledged by now; False if in vain."""
+    deadline = time.monotonic() + SETTLE
+    while not (settled := lives.settled()):
+        if time.monotonic() > deadline:
+            lives.wrong.append(f"no record of life {lives.life} was acknowledged in that life")
+            return False
+        await asyncio.sleep(0.2)
     while lacking := lives.lacking(settled, groups):
         if time.monotonic() > deadline:
             for group, numbers in lacking.items():
@@ -387,10 +393,8 @@ async def _everything_is_given(lives: Lives, groups: list[str], happenings: Happ
                 )
             return False
         await asyncio.sleep(0.2)
-    if not settled:
-        lives.wrong.append(f"no record of life {lives.life} was acknowledged in that life")
     happenings.tell(f"life {lives.life}: {len(settled)} records are given to {len(groups)} groups")
-    return bool(settled)
+    return True
 
 
 async def _create(admin: AIOKafkaAdminClient) -> None:

@@ -6,6 +6,7 @@ offset that it was read from. In the end every record was copied once, with its 
 
 import asyncio
 import json
+import math
 import os
 import random
 import sys
@@ -28,7 +29,7 @@ from tools.spark.session import missing
 __all__ = ["judge_copies", "play_spark"]
 
 SOURCE, SINK, PARTITIONS = "spark-input", "spark-output", 4
-LIVES: Final = (25.0, 75.0)  # seconds of a driver until it is killed
+LATER: Final = (0.0, 45.0)  # seconds from a driver's first micro-batch until it is killed
 CATCH_UP: Final = 900.0  # seconds until everything is copied, with nothing going wrong any more
 ENDS_WITHIN: Final = 180.0  # seconds for a driver to end in order, on a busy machine
 STUCK: Final = 300.0  # seconds without a new copy, in peace
@@ -55,6 +56,11 @@ class Driver:
         self._command = [sys.executable, "-m", "tests.faults.spark_driver", json.dumps(given)]
         self._child: Child | None = None
         self.events: Counter[str] = Counter()
+
+    @property
+    def batches(self) -> int:
+        """How many micro-batches have ended."""
+        return len(list(self._folder.glob("batches/*")))
 
     def start(self) -> None:
         """Start a driver on the checkpoint."""
@@ -111,16 +117,18 @@ async def play_spark(stage: Real, folder: Path, seed: int, happenings: Happening
     driver.start()
     try:
         writing = asyncio.create_task(load.run())
-        kill_at = time.monotonic() + draw.uniform(*LIVES)
+        kill_at, done = math.inf, 0
         while not writing.done():
             await asyncio.wait([writing], timeout=LOOK)
             driver.tend()
+            if kill_at == math.inf and driver.batches > done:  # it has begun to work
+                kill_at = time.monotonic() + draw.uniform(*LATER)
             if time.monotonic() > kill_at and not writing.done():
                 happenings.tell("kill the driver")
                 happenings.count["kill_driver"] += 1
                 driver.kill()
+                kill_at, done = math.inf, driver.batches
                 driver.start()
-                kill_at = time.monotonic() + draw.uniform(*LIVES)
         writing.result()
         happenings.tell(f"all {sum(load.ends.values())} records are written")
         wrong = await _until_copied(servers, sum(load.ends.values()), driver)
