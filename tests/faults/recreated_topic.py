@@ -406,17 +406,14 @@ async def _command(command: Callable[[], Awaitable[Any]], done: type[KafkaError]
     """Repeat an administrator's command until it has succeeded.
 
     Args:
-        done: The error that says that an earlier attempt has succeeded.
+        done: The error that says that an earlier attempt, of the client or here, has succeeded.
     """
-    deadline, attempts = time.monotonic() + COMMAND, 0
+    deadline = time.monotonic() + COMMAND
     while True:
-        attempts += 1
         try:
             (await command()).raise_for_errors()
         except done:
-            if attempts > 1:
-                return
-            raise
+            return
         except KafkaError:
             if time.monotonic() > deadline:
                 raise
