@@ -44,7 +44,7 @@ FAULTS: Final[Mapping[str, tuple[str, float]]] = {
     "the network to a broker hangs, for clients only": ("stall", 15.0),
     "all connections break": ("cut_now", 0.0),
     "leaders move": ("lead_elsewhere", 0.0),
-    "coordinators move": ("move_coordinators", 0.0),
+    "coordinators move": ("move_coordinator", 0.0),
     "replicas are reassigned": ("reassign", 2.0),
     "a disk of a broker is full": ("fill_disk", 10.0),
     "all brokers are killed, and restart": ("outage", 5.0),
@@ -315,7 +315,11 @@ async def run(asked: argparse.Namespace, done: Sequence[Line], checkpoint: Path)
         for fault, node, repeat in schedule:
             if (fault, repeat) in known:
                 continue
-            line = await bill.strike(fault, node, repeat)
+            try:
+                line = await bill.strike(fault, node, repeat)
+            except (KafkaError, TimeoutError) as error:  # the next run repeats it
+                print(f"{fault}, broker {node}: could not be done: {error!r}", flush=True)
+                continue
             print(f"{fault}, broker {node}: {line.seconds}", flush=True)
             lines.append(line)
             with checkpoint.open("a") as file:
