@@ -110,12 +110,15 @@ class Watch:
         now = time.monotonic()
         for pid in _below(self._root):
             try:
-                role = role_of(Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " "))
+                command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
                 pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
                 descriptors = len(os.listdir(f"/proc/{pid}/fd"))
                 threads = len(os.listdir(f"/proc/{pid}/task"))
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended
+            if not command:
+                continue  # it has ended, and nobody has looked at its exit status
+            role = role_of(command)
             use = self.uses.get(pid)
             if use is None or use.role != role:  # it has executed its program now
                 use = self.uses[pid] = Use(role)

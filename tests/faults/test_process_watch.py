@@ -73,6 +73,22 @@ def test_a_watch_measures_the_processes_of_processes() -> None:
     assert all(count >= 1 and kib > 0 for count, kib, _, _ in watch.summary().values())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_that_has_ended_keeps_its_measurements() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    watch, deadline = Watch(os.getpid()), time.monotonic() + 60
+    while process.pid not in watch.uses or watch.uses[process.pid].descriptors < 3:
+        assert time.monotonic() < deadline
+        watch.look()
+    role = watch.uses[process.pid].role
+    assert process.stdin is not None
+    process.stdin.close()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    watch.look()
+    assert watch.uses[process.pid].role == role != ""
+    assert process.wait() == 1  # EOFError
+
+
 def logged(minute: int, message: str, count: int) -> list[str]:
     return [
         f"2026-11-27 16:{minute:02}:{at % 60:02},123 WARNING x {message.replace('{}', str(at))}"
