@@ -359,7 +359,7 @@ async def play_recreations(
                 await asyncio.sleep(draw.uniform(*LIFE))
                 if not await _everything_is_given(lives, clients.groups, happenings):
                     break
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline and lives.life > 1:
                     break
                 lives.gone = True
                 await _command(lambda: admin.delete_topics([TOPIC]), UnknownTopicOrPartitionError)
