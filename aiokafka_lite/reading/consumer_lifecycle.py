@@ -98,11 +98,9 @@ class ConsumerLifecycle(Generic[_Core]):
         if self._closed or self._core.refusal is not None:
             return
         core = self._core
-        if self._enter_failed:
-            core.abort()  # the core was not started: nothing is open
-            return
-        message = f"Unclosed {self._NAME}"
-        _warn(f"{message} {self!r}", ResourceWarning, source=self)
+        if not self._enter_failed:  # otherwise the core was not started: nothing is open
+            message = f"Unclosed {self._NAME}"
+            _warn(f"{message} {self!r}", ResourceWarning, source=self)
         if core.loop.is_closed():
             core.drop()
             return

@@ -17,6 +17,7 @@ from aiokafka_lite.admin import AIOKafkaAdminClient, ConfigResource
 from aiokafka_lite.errors import (
     GroupAuthorizationFailedError,
     InvalidShareSessionEpochError,
+    KafkaConnectionError,
     RequestTimedOutError,
     ShareSessionLimitReachedError,
 )
@@ -223,3 +224,27 @@ def test_a_consumer_is_collected_after_its_loop_was_closed() -> None:
         kept.clear()
         gc.collect()
     assert collected[0]() is None
+
+
+def test_a_consumer_that_could_not_start_may_be_collected_after_its_loop() -> None:
+    """Nothing is open, so it does not warn; `async with` has raised."""
+
+    async def fail_to_start(consumer: AIOKafkaShareConsumer) -> None:
+        with pytest.raises(KafkaConnectionError):
+            async with consumer:
+                pass
+
+    async def make() -> AIOKafkaShareConsumer:
+        consumer = AIOKafkaShareConsumer(
+            "jobs", bootstrap_servers="127.0.0.1:1", group_id="workers", bootstrap_timeout_ms=100
+        )
+        await fail_to_start(consumer)
+        return consumer
+
+    with asyncio.Runner() as runner:
+        consumer = runner.run(make())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del consumer
+        gc.collect()
+    assert caught == []
