@@ -255,6 +255,8 @@ class Sender:
         if queue.outbox is not outbox:
             if queue.outbox is not None:
                 queue.outbox.withdraw(queue)
+                if outbox is not None:
+                    queue.muted_until = 0.0  # the backoff was for the old leader (KIP-951)
             queue.outbox = outbox
 
     def _open_outbox(self, node_id: int) -> Outbox:
