@@ -15,6 +15,7 @@ Exit status 1 if something was wrong; the output says what.
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -26,6 +27,7 @@ from typing import Any
 
 from aiokafka_lite import AIOKafkaAdminClient
 from aiokafka_lite.admin import NewTopic
+from aiokafka_lite.errors import TopicAlreadyExistsError
 from tests.faults.endurance_steady import serve
 from tests.faults.recreated_topic import play_recreations
 from tests.faults.schedule import Happenings
@@ -100,7 +102,9 @@ async def _create(
     configs = {name: str(value) for name, value in (config or {}).items()}
     new = NewTopic(topic, partitions, replication_factor or 3, topic_configs=configs)
     async with AIOKafkaAdminClient(bootstrap_servers=bootstrap) as admin:
-        (await admin.create_topics([new], timeout_ms=int(CREATE * 1000))).raise_for_errors()
+        # An attempt that got no answer may have created it.
+        with contextlib.suppress(TopicAlreadyExistsError):
+            (await admin.create_topics([new], timeout_ms=int(CREATE * 1000))).raise_for_errors()
 
 
 async def _play(lane: str, bootstrap: str, version: str, folder: Path) -> list[str]:

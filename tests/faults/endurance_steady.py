@@ -27,7 +27,7 @@ from aiokafka_lite import (
     exactly_once,
 )
 from aiokafka_lite.admin import ConfigResource, NewTopic
-from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.errors import KafkaError, TopicAlreadyExistsError
 from tests.faults.acts import LogCounter
 from tests.faults.process_watch import growth, trend
 from tests.faults.schedule import Happenings
@@ -139,7 +139,8 @@ class Service:
         """Work until the end."""
         async with AIOKafkaAdminClient(**self._common) as admin:
             topics = [NewTopic(TOPIC, 3, 3), NewTopic(COPIES, 3, 3)]
-            (await admin.create_topics(topics, timeout_ms=60_000)).raise_for_errors()
+            with contextlib.suppress(TopicAlreadyExistsError):  # by an attempt without an answer
+                (await admin.create_topics(topics, timeout_ms=60_000)).raise_for_errors()
             if self._modern:
                 change = {"share.auto.offset.reset": "earliest"}
                 resource = ConfigResource("group", f"{GROUP}-share")

@@ -205,10 +205,18 @@ class Clients:
 
     def start(self, group: asyncio.TaskGroup) -> None:
         """Let them work until `end` is set."""
-        group.create_task(self._produce())
+        group.create_task(self._keep("producer", self._produce))
         group.create_task(self._transact())
         for name, read in self._readers.items():
-            group.create_task(read(name))
+            group.create_task(self._keep(name, read))
+
+    async def _keep(self, name: str, read: Callable[[str], Awaitable[None]]) -> None:
+        """Read until the end, also if faults outlast a start."""
+        while not self.end.is_set():
+            try:
+                await read(name)
+            except KafkaError as error:
+                self._lives.counts[f"start of {name}: {type(error).__name__}"] += 1
 
     def _producer(self, **settings: Any) -> AIOKafkaProducer:
         return AIOKafkaProducer(
@@ -219,7 +227,7 @@ class Clients:
             **settings,
         )
 
-    async def _produce(self) -> None:
+    async def _produce(self, _: str) -> None:
         lives, sends = self._lives, set[asyncio.Task[None]]()
         async with self._producer() as producer:
             while not self.end.is_set():
