@@ -4,12 +4,16 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 
+@cython.no_gc
 cdef class BatchContext:
     cdef str topic
     cdef int32_t partition
     cdef int32_t leader_epoch      # -1 unknown
     cdef int timestamp_type        # 0 CreateTime, 1 LogAppendTime
     cdef object checksum           # None, or the CRC-32 of one v0/v1 message
+
+    # For a record that gets a context of its own, because a field of it is assigned.
+    cdef BatchContext copy(self)
 
 
 # Here, too, so that the collector tracks no subclass either.

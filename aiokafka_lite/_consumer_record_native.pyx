@@ -92,11 +92,14 @@ cdef extern from *:
 cdef frozenset _FIELDS = frozenset(_Twin.__dataclass_fields__)
 
 
-@cython.final
 @cython.no_gc
 @cython.freelist(64)
 cdef class BatchContext:
     """The fields that all records of a batch share. Never changes once a record holds it."""
+
+    cdef BatchContext copy(self):
+        return new_context(
+            self.topic, self.partition, self.timestamp_type, self.leader_epoch, self.checksum)
 
 
 cdef BatchContext new_context(
@@ -112,6 +115,13 @@ cdef BatchContext new_context(
 
 
 cdef BatchContext _NO_FACTS = new_context(None, -1, -1, -1, None)
+
+
+cdef BatchContext copied_context(ConsumerRecord record):
+    """Return a context of the record's own. It may have had none: a dataclass made of it assigns
+    one fact after the other."""
+    cdef BatchContext context = record.context
+    return _NO_FACTS.copy() if context is None else context.copy()
 
 
 @cython.no_gc
@@ -161,7 +171,6 @@ cdef class ConsumerRecord:
         generic_set(self, name, NULL)
 
     # The shared facts can be assigned too, as on a dataclass: the record gets a context of its own.
-    # It may have had none: a dataclass made of it assigns one fact after the other.
 
     @property
     def topic(self):
@@ -169,9 +178,9 @@ cdef class ConsumerRecord:
 
     @topic.setter
     def topic(self, str topic not None):
-        cdef BatchContext c = self.context or _NO_FACTS
-        self.context = new_context(
-            topic, c.partition, c.timestamp_type, c.leader_epoch, c.checksum)
+        cdef BatchContext context = copied_context(self)
+        context.topic = topic
+        self.context = context
 
     @property
     def partition(self):
@@ -179,8 +188,9 @@ cdef class ConsumerRecord:
 
     @partition.setter
     def partition(self, int32_t partition):
-        cdef BatchContext c = self.context or _NO_FACTS
-        self.context = new_context(c.topic, partition, c.timestamp_type, c.leader_epoch, c.checksum)
+        cdef BatchContext context = copied_context(self)
+        context.partition = partition
+        self.context = context
 
     @property
     def timestamp_type(self):
@@ -188,8 +198,9 @@ cdef class ConsumerRecord:
 
     @timestamp_type.setter
     def timestamp_type(self, int timestamp_type):
-        cdef BatchContext c = self.context or _NO_FACTS
-        self.context = new_context(c.topic, c.partition, timestamp_type, c.leader_epoch, c.checksum)
+        cdef BatchContext context = copied_context(self)
+        context.timestamp_type = timestamp_type
+        self.context = context
 
     @property
     def leader_epoch(self):
@@ -197,8 +208,9 @@ cdef class ConsumerRecord:
 
     @leader_epoch.setter
     def leader_epoch(self, int32_t leader_epoch):
-        cdef BatchContext c = self.context or _NO_FACTS
-        self.context = new_context(c.topic, c.partition, c.timestamp_type, leader_epoch, c.checksum)
+        cdef BatchContext context = copied_context(self)
+        context.leader_epoch = leader_epoch
+        self.context = context
 
     @property
     def checksum(self):
@@ -206,9 +218,9 @@ cdef class ConsumerRecord:
 
     @checksum.setter
     def checksum(self, checksum):
-        cdef BatchContext c = self.context or _NO_FACTS
-        self.context = new_context(
-            c.topic, c.partition, c.timestamp_type, c.leader_epoch, checksum)
+        cdef BatchContext context = copied_context(self)
+        context.checksum = checksum
+        self.context = context
 
     def __eq__(self, other):
         if type(other) is not type(self):  # a dataclass's way, too

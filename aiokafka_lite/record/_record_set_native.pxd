@@ -2,7 +2,7 @@
 # `open_next()` without Python calls. Only this class moves its pointers.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from aiokafka_lite._consumer_record_native cimport BatchContext
+from aiokafka_lite._consumer_record_native cimport BatchContext, ConsumerRecord
 
 
 # One record of a v2 batch: pointers into the batch, lengths of -1 for null.
@@ -24,6 +24,13 @@ cdef const char *parse_record(
 
 # The headers, or None if they are malformed.
 cdef tuple parse_headers(RawRecord *record)
+
+
+# Chooses the records that a read returns, and their class.
+cdef class RecordPicker:
+    cdef bint finished  # the records that follow are all skipped: the read ends
+    # A record of the context at the offset, whose other fields the caller sets; None to skip it.
+    cdef ConsumerRecord make(self, BatchContext context, int64_t offset)
 
 
 cdef class RecordSet:
@@ -68,10 +75,11 @@ cdef class RecordSet:
     # Read the next raw record of the open v2 batch; 0 if the batch is done or malformed, else 1.
     cdef bint next_raw(self, RawRecord *raw) noexcept
     cdef bint finish_batch(self) except -1
-    cdef list take(self, Py_ssize_t max_records)
+    # Without a picker, all records are ConsumerRecords. Skipped ones count as read, too.
+    cdef list take(self, Py_ssize_t max_records, RecordPicker picker=*)
     cdef object fail(self, object kind, object why)
-    cdef bint take_v2(self, list out, Py_ssize_t max_records) except -1
-    cdef bint take_messages(self, list out, Py_ssize_t max_records) except -1
+    cdef Py_ssize_t take_v2(self, list out, Py_ssize_t room, RecordPicker picker) except -1
+    cdef Py_ssize_t take_messages(self, list out, Py_ssize_t room, RecordPicker picker) except -1
     cdef bint open_batch(self, Py_ssize_t size) except -1
     cdef bint open_messages(self, Py_ssize_t size) except -1
     # Take the next message; 0 after the last one, or if the next one is malformed.

@@ -103,6 +103,11 @@ cdef tuple parse_headers(RawRecord *record):
     return tuple(out) if p == end else None
 
 
+cdef class RecordPicker:
+    cdef ConsumerRecord make(self, BatchContext context, int64_t offset):
+        raise NotImplementedError
+
+
 # Not cleared by the collector: that would drop the buffer's owner without releasing the buffer. The
 # buffer is taken of what lies under a memoryview, never of the memoryview itself: that one is
 # cleared with its garbage cycle while a buffer of it is still exported, and CPython then crashes.
@@ -177,34 +182,37 @@ cdef class RecordSet:
     def read(self, Py_ssize_t max_records):
         return self.take(max_records)
 
-    cdef list take(self, Py_ssize_t max_records):
+    cdef list take(self, Py_ssize_t max_records, RecordPicker picker=None):
         cdef list out = []
+        cdef Py_ssize_t room = max_records
         if self.busy:
             raise RuntimeError("a RecordSet is read by one caller at a time")
         self.busy = True
         try:
-            while PyList_GET_SIZE(out) < max_records and self.open_next():
+            while room > 0 and self.open_next():
+                if picker is not None and picker.finished:
+                    break
                 if self.messages is None:
-                    self.take_v2(out, max_records)
+                    room = self.take_v2(out, room, picker)
                 else:
-                    self.take_messages(out, max_records)
+                    room = self.take_messages(out, room, picker)
             self.open_next()
         finally:
             self.busy = False
             if self.close_asked:
                 self.close()
-        if self.error is not None and max_records > 0 and PyList_GET_SIZE(out) == 0:
+        if self.error is not None and max_records > 0 and room == max_records:
             kind, message = self.error
             raise kind(message)
         return out
 
-    cdef bint take_v2(self, list out, Py_ssize_t max_records) except -1:
+    cdef Py_ssize_t take_v2(self, list out, Py_ssize_t room, RecordPicker picker) except -1:
+        """Read records of the open batch; return the room that is left."""
         cdef RawRecord raw
         cdef ConsumerRecord record
         cdef BatchContext context = self.context
         cdef bint fixed = context.timestamp_type == 1
-        cdef Py_ssize_t before = PyList_GET_SIZE(out)
-        cdef Py_ssize_t room = max_records - before
+        cdef Py_ssize_t before = room
         cdef int64_t offset
         cdef tuple headers
         while room > 0 and self.next_raw(&raw):
@@ -218,8 +226,17 @@ cdef class RecordSet:
                     break
             if offset < self.next_offset:
                 continue
-            record = ConsumerRecord.__new__(ConsumerRecord)
-            record.context = context
+            if picker is None:
+                record = ConsumerRecord.__new__(ConsumerRecord)
+                record.context = context
+            else:
+                record = picker.make(context, offset)
+                if record is None:
+                    self.next_offset = offset + 1
+                    room -= 1
+                    if picker.finished:
+                        break
+                    continue
             record.offset = offset
             record.timestamp = (
                 self.append_time if fixed
@@ -233,9 +250,9 @@ cdef class RecordSet:
             out.append(record)
             self.next_offset = offset + 1
             room -= 1
-        if PyList_GET_SIZE(out) > before:
+        if room < before:
             self.leader_epoch = self.epoch
-        return True
+        return room
 
     cdef bint next_raw(self, RawRecord *raw) noexcept:
         cdef const char *wrong
@@ -269,11 +286,13 @@ cdef class RecordSet:
         self.messages = self.upcoming = None
         return True
 
-    cdef bint take_messages(self, list out, Py_ssize_t max_records) except -1:
+    cdef Py_ssize_t take_messages(self, list out, Py_ssize_t room, RecordPicker picker) except -1:
+        """Read messages of the open set; return the room that is left."""
+        cdef BatchContext context
         cdef ConsumerRecord record
         cdef int64_t offset
         cdef int kind
-        while PyList_GET_SIZE(out) < max_records:
+        while room > 0:
             message = self.upcoming
             if message is None:  # a finalizer has closed the set
                 break
@@ -281,21 +300,29 @@ cdef class RecordSet:
             if offset >= self.next_offset:
                 kind = message.timestamp_type
                 key, value = message.key, message.value
-                record = ConsumerRecord.__new__(ConsumerRecord)
-                record.context = new_context(self.topic, self.partition, kind, -1, message.crc)
-                record.offset = offset
-                record.timestamp = message.timestamp
-                record.key = key
-                record.value = value
-                record.serialized_key_size = -1 if key is None else <int32_t>len(key)
-                record.serialized_value_size = -1 if value is None else <int32_t>len(value)
-                record.headers = ()
-                out.append(record)
+                context = new_context(self.topic, self.partition, kind, -1, message.crc)
+                if picker is None:
+                    record = ConsumerRecord.__new__(ConsumerRecord)
+                    record.context = context
+                else:
+                    record = picker.make(context, offset)
+                if record is not None:
+                    record.offset = offset
+                    record.timestamp = message.timestamp
+                    record.key = key
+                    record.value = value
+                    record.serialized_key_size = -1 if key is None else <int32_t>len(key)
+                    record.serialized_value_size = -1 if value is None else <int32_t>len(value)
+                    record.headers = ()
+                    out.append(record)
                 self.next_offset = offset + 1
                 self.leader_epoch = -1
+                room -= 1
+                if picker is not None and picker.finished:
+                    break
             if not self.next_message():
                 break
-        return True
+        return room
 
     cdef bint next_message(self) except -1:
         self.upcoming = None

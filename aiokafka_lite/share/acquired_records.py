@@ -16,12 +16,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.abc import RecordDeserializer
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.errors import (
@@ -39,7 +38,7 @@ from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.share.acquisition import Acquisition
 from aiokafka_lite.share.records._share_record_python import AcquiredRange
 from aiokafka_lite.share.records.offset_states import REJECT, RELEASE
-from aiokafka_lite.share.share_record import ShareRecord, acquired_of
+from aiokafka_lite.share.share_record import AcquiredPicker, ShareRecord
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["RAISE", "Decoding", "Deserializer", "Item"]
@@ -54,7 +53,7 @@ RAISE: Final = "raise"
 _KINDS: Final = {"reject": REJECT, "release": RELEASE}
 _WORDS: Final = {"reject": "rejected", "release": "released"}
 
-_CHUNK: Final = 512
+_CHUNK: Final = 4096
 _HEAVY_CHUNK: Final = 2048  # a thread switch costs about 50 us
 _APART: Final = 64
 """Offsets between two acquired ranges from which they get acquisitions of their own. It bounds the
@@ -121,46 +120,25 @@ class Decoding:
         Returns:
             In offset order the records, and the errors to raise.
         """
-        steps = self._steps(data, tp, ranges, acquisitions)
-        try:
-            records, heavy = next(steps)
-            while True:
-                chunk: list[ConsumerRecord[Any, Any]] | KafkaError
-                try:
-                    if heavy:
-                        chunk = await read_in_thread(loop, records, _HEAVY_CHUNK)
-                    else:
-                        chunk = records.read(_CHUNK)
-                except _UNREADABLE as error:
-                    chunk = error
-                records, heavy = steps.send(chunk)
-        except StopIteration as stop:
-            items: list[Item] = stop.value
-            return items
-
-    def _steps(
-        self,
-        data: Buffer,
-        tp: TopicPartition,
-        ranges: Sequence[AcquiredRange],
-        acquisitions: Sequence[Acquisition],
-    ) -> Generator[tuple[RecordSet, bool], list[ConsumerRecord[Any, Any]] | KafkaError, list[Item]]:
-        """Yield each set to be read, and True if a thread should read it; return the items."""
         items: list[Item] = []
         view = memoryview(data).cast("B")
         end = ranges[-1].last
         heavy = is_heavy(view)
         records = self._open(view, tp, ranges[0].first, heavy)
-        at, owner = 0, 0  # the current range and its acquisition
+        picker = AcquiredPicker(ranges, acquisitions)
         while not records.exhausted and records.next_offset <= end:
-            chunk = yield records, heavy
-            if isinstance(chunk, KafkaError):
+            try:
+                if heavy:
+                    acquired = picker.pick(await read_in_thread(loop, records, _HEAVY_CHUNK))
+                else:
+                    acquired = picker.read(records, _CHUNK)
+            except _UNREADABLE as error:
                 if not heavy and records.raise_limit(DEFAULT_LIMIT):
                     heavy = True  # small, but it decompresses to much
                     continue
                 after = _end_of_batch(view, records.next_offset)
                 last = end if after is None else min(after[0] - 1, end)
-                self._on_unreadable(acquisitions, tp, records.next_offset, last, chunk, items)
+                self._on_unreadable(acquisitions, tp, records.next_offset, last, error, items)
                 records.close()
                 if after is None:
                     return items
@@ -168,7 +146,6 @@ class Decoding:
                 heavy = is_heavy(view)
                 records = self._open(view, tp, after[0], heavy)
                 continue
-            acquired, at, owner = acquired_of(chunk, ranges, acquisitions, at, owner)
             if self.key_deserializer is None and self.value_deserializer is None:
                 items.extend(acquired)
             else:

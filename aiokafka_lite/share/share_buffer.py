@@ -28,7 +28,7 @@ class ShareBuffer:
         self._loop = loop
         self._on_expired = on_expired
         self._items: deque[Item] = deque()
-        self._waiters: dict[asyncio.Future[None], int] = {}  # with their limits
+        self._waiters: dict[asyncio.Future[bool], int] = {}  # with their limits
 
     def __len__(self) -> int:
         return len(self._items)
@@ -139,20 +139,23 @@ class ShareBuffer:
 
         Cancellation: safe; no record is lost.
         """
-        waiter = self._loop.create_future()
+        waiter: asyncio.Future[bool] = self._loop.create_future()
         self._waiters[waiter] = limit
+        timer = None if deadline is None else self._loop.call_at(deadline, _resolve, waiter, False)
         try:
             on_wait()
-            async with asyncio.timeout_at(deadline):
-                await waiter
-        except TimeoutError:
-            return False
+            return await waiter
         finally:
+            if timer is not None:
+                timer.cancel()
             self._waiters.pop(waiter, None)
-        return True
 
     def wake(self) -> None:
         """Let the waiting reads look again."""
         for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            _resolve(waiter, True)
+
+
+def _resolve(waiter: asyncio.Future[bool], changed: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(changed)

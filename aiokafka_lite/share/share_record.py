@@ -11,8 +11,8 @@ from aiokafka_lite.share.batch_acknowledgement import BatchAcknowledgement
 
 if TYPE_CHECKING:
     from aiokafka_lite.share.records._share_record_python import (
+        AcquiredPicker,
         ShareRecord,
-        acquired_of,
         all_locked,
     )
 else:
@@ -20,11 +20,11 @@ else:
         "aiokafka_lite.share.records._share_record_native",
         "aiokafka_lite.share.records._share_record_python",
     )
+    AcquiredPicker = _picked.AcquiredPicker
     ShareRecord = _picked.ShareRecord
-    acquired_of = _picked.acquired_of
     all_locked = _picked.all_locked
 
-__all__ = ["ShareRecord", "ShareRecords", "acquired_of", "all_locked"]
+__all__ = ["AcquiredPicker", "ShareRecord", "ShareRecords", "all_locked"]
 
 
 class ShareRecords(Sequence[ShareRecord[K, V]], Generic[K, V]):

@@ -286,11 +286,8 @@ class Maker:
 
     def make_share_record(self) -> Any:
         native = self.modules["share_record_native"]
-        acquired, _, _ = native.acquired_of(
-            [self.make_record()], [(0, 9, 1)], [self.modules["record_marks_native"].Marks(
-                0, bytearray(9), 1.0)], 0, 0
-        )  # fmt: skip
-        return acquired[0]
+        marks = self.modules["record_marks_native"].Marks(0, bytearray(9), 1.0)
+        return native.AcquiredPicker([(0, 9, 1)], [marks]).pick([self.make_record()])[0]
 
     def value(self, objects: list[Any]) -> Any:
         """Any argument."""

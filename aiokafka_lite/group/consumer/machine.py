@@ -193,7 +193,8 @@ class ConsumerMembership(ConsumerMember):
     def on_poll(self, now: float, *, waiting: bool = False) -> None:
         """The application polls for records, or waits for them."""
         self._poll.on_poll(now, waiting=waiting)
-        self._settle(now)
+        if self._state is not MemberState.STABLE:  # of a stable member, a read changes nothing
+            self._settle(now)
 
     def on_revoked(self, now: float) -> None:
         """The listener of a `Revoke` has completed."""

@@ -42,7 +42,7 @@ from aiokafka_lite.share.handling.key_order import KeyOrder
 from aiokafka_lite.share.handling.lock_keeper import LockKeeper
 from aiokafka_lite.share.handling.postponed import Postponed
 from aiokafka_lite.share.handling.run_options import RunOptions
-from aiokafka_lite.share.handling.slot import Slot
+from aiokafka_lite.share.handling.slot import Slot, Tally
 from aiokafka_lite.share.handling.work import Work, WorkSource, describe
 
 __all__ = ["Worker"]
@@ -54,7 +54,7 @@ _W = TypeVar("_W", bound=Work)
 _POLL_MS: Final = 60_000.0  # of one acquisition; only bounds how long an idle call lasts
 _COALESCE: Final = 0.005  # seconds that a free slot waits for others before records are acquired
 _SLICE: Final = 0.005  # seconds after which a slot lets the event loop run
-_LOOK_EVERY: Final = 16  # records between two looks at the clock, if they are quick
+_LOOK_EVERY: Final = 32  # records between two looks at the clock, if they are quick
 _RELEASE_MARGIN: Final = 1.0  # seconds that a postponed release precedes the end of its lock
 _LONGEST_DELAY: Final = 60.0  # seconds that a release is postponed at most
 _GRACE: Final = 5.0  # seconds that a cancelled handler may take to end
@@ -98,10 +98,9 @@ class Worker(Generic[_W]):
         )
         self._postponed: Postponed[_W] = Postponed(self._release)
         self._delays = Backoff(options.retry_delay, max(options.retry_delay, _LONGEST_DELAY))
-        self._outstanding = 0  # acquired, and neither acknowledged nor lost
         # The acquiring task waits for free slots; or the end, for the last handler.
         self._awaited: asyncio.Future[None] | None = None
-        self._enough = -1  # outstanding records at which the wait is over; -1: nobody waits
+        self._tally = Tally(self._wake)
         self._end = asyncio.Event()  # `run` must not go on
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None  # raised by `run`
@@ -159,15 +158,15 @@ class Worker(Generic[_W]):
     # Acquisition
 
     async def _acquire(self) -> None:
-        limit = self._options.concurrency
+        limit, tally = self._options.concurrency, self._tally
         few = limit // 2  # outstanding records: half of the slots are free
         failures = 0
         while not self._end.is_set():
-            if self._outstanding > few:
+            if tally.outstanding > few:
                 await self._wait_for_slots(few)
             try:
                 records = await self._source.getmany(
-                    timeout_ms=_POLL_MS, max_records=limit - self._outstanding
+                    timeout_ms=_POLL_MS, max_records=limit - tally.outstanding
                 )
                 failures = 0
             except ConsumerStoppedError:
@@ -191,15 +190,16 @@ class Worker(Generic[_W]):
                 return
             if records:
                 self._take(records)
+                del records  # each is freed once it was handled
 
     async def _wait_for_slots(self, few: int) -> None:
         """Wait until no more than `few` records are outstanding, or for a moment after the first
         slot is free."""
         limit = self._options.concurrency
-        if self._outstanding >= limit:
+        if self._tally.outstanding >= limit:
             self._on_full()
             await self._at_most(limit - 1)
-        if self._outstanding > few:
+        if self._tally.outstanding > few:
             timer = self._loop.call_later(_COALESCE, self._wake)
             try:
                 await self._at_most(few)
@@ -209,16 +209,16 @@ class Worker(Generic[_W]):
     async def _at_most(self, outstanding: int) -> None:
         """Wait until no more records than that are outstanding, or for a call of `_wake`."""
         awaited = self._awaited = self._loop.create_future()
-        self._enough = outstanding
+        self._tally.enough = outstanding
         try:
             await awaited
         finally:
             if self._awaited is awaited:  # the end may wait already
-                self._awaited, self._enough = None, -1
+                self._awaited, self._tally.enough = None, -1
 
     def _take(self, records: Sequence[_W]) -> None:
         """Queue acquired records, and have them handled."""
-        self._outstanding += len(records)
+        self._tally.outstanding += len(records)
         order = self._order
         if order is None:
             self._queue.extend(records)
@@ -247,7 +247,7 @@ class Worker(Generic[_W]):
                 if waiter is not None and not waiter.done():
                     waiter.set_result(None)
             elif len(self._slots) < self._options.concurrency and not self._tasks.closed:
-                slot: Slot[_W] = Slot()
+                slot: Slot[_W] = Slot(self._queue, self._handler, self._tally)
                 self._slots.append(slot)
                 slot.task = self._tasks.spawn(self._serve(slot), f"handler {len(self._slots)}")
             else:
@@ -268,8 +268,7 @@ class Worker(Generic[_W]):
 
     async def _serve(self, slot: Slot[_W]) -> None:
         """Handle one record after the other until cancelled by the end of the run."""
-        queue, handler, time, order = self._queue, self._handler, self._loop.time, self._order
-        popleft = queue.popleft
+        queue, time, order = self._queue, self._loop.time, self._order
         until, last = time() + _SLICE, 0.0
         credit = 0  # records before the next look at the clock
         while True:
@@ -303,49 +302,53 @@ class Worker(Generic[_W]):
                     self._idle.remove(slot)
                 slot.take_back()
                 continue
-            while credit and queue:
-                credit -= 1
-                slot.record = record = popleft()
-                try:
-                    await handler(record)
-                except asyncio.CancelledError:
-                    slot.record = None
-                    self._on_cancelled(slot, record)
-                    if self._closing:
-                        raise
-                    slot.take_back()
-                except Exception as error:
-                    slot.record = None
-                    if slot.lost is not None:
-                        self._after_loss(slot, record, error)
-                    else:
-                        self._on_error(record, error)
-                except BaseException as error:
-                    slot.record = None
-                    self._release(record)
-                    self._fail(error)
+            ended: _W | None = None
+            most = credit if order is None else 1
+            credit -= most
+            try:
+                await slot.handle(most)
+            except asyncio.CancelledError:
+                ended = self._finished(slot)
+                self._on_cancelled(slot, ended)
+                if self._closing:
                     raise
+                slot.take_back()
+            except Exception as error:
+                ended = self._finished(slot)
+                if slot.lost is not None:
+                    self._after_loss(slot, ended, error)
                 else:
-                    if slot.lost is None:
-                        record._accept_undecided()
-                        self._outstanding = outstanding = self._outstanding - 1
-                        if outstanding <= self._enough:
-                            self._wake()
-                    else:
-                        slot.record = None
-                        self._after_loss(slot, record, None)
-                if order is not None and (following := order.on_done(record)) is not None:
+                    self._on_error(slot, ended, error)
+            except BaseException as error:
+                ended = self._finished(slot)
+                self._release(ended)
+                self._fail(error)
+                raise
+            else:
+                if slot.lost is not None:
+                    ended = self._finished(slot)
+                    self._after_loss(slot, ended, None)
+                elif order is not None:
+                    ended = slot.record
+            if order is not None and ended is not None:
+                following = order.on_done(ended)
+                if following is not None:
                     queue.appendleft(following)
+
+    def _finished(self, slot: Slot[_W]) -> _W:
+        """Return the record whose handler has ended, which is no longer the slot's."""
+        record, slot.record = slot.record, None
+        if record is None:
+            raise RuntimeError("a slot without a record")
+        return record
 
     def _done(self) -> None:
         """A record is no longer outstanding."""
-        self._outstanding -= 1
-        if self._outstanding <= self._enough:
-            self._wake()
+        self._tally.done()
 
     def _wake(self) -> None:
         """Wake the task that waits for outstanding records."""
-        self._enough = -1  # otherwise each further record would call this again
+        self._tally.enough = -1  # otherwise each further record would call this again
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(None)
 
@@ -357,12 +360,9 @@ class Worker(Generic[_W]):
         self._locks.forget(record)
         self._done()
 
-    def _on_error(self, record: _W, error: Exception) -> None:
+    def _on_error(self, slot: Slot[_W], record: _W, error: Exception) -> None:
         """The handler raised: retry, reject, or end the run if it is no handler at all."""
-        trace = error.__traceback__
-        if isinstance(error, TypeError) and trace is not None and trace.tb_next is None:
-            # Raised by `await handler(record)` itself: it takes no record, or is no coroutine
-            # function. Every record would be rejected.
+        if slot.misfit:  # every record would be rejected
             self._release(record)
             text = "`handler` should be a coroutine function that takes one record"
             self._fail(TypeError(f"{text}: {error}"))
@@ -461,7 +461,7 @@ class Worker(Generic[_W]):
         acquiring.cancel()
         self._release_unstarted()
         try:
-            if drain and self._outstanding:
+            if drain and self._tally.outstanding:
                 await self._drained(self._loop.time() + self._options.drain_timeout)
         finally:
             self._closing = True
@@ -481,11 +481,11 @@ class Worker(Generic[_W]):
         """Wait until no handler runs, or the deadline."""
         try:
             async with asyncio.timeout_at(deadline):
-                while self._outstanding:  # the acquiring task's timer may end the first wait
+                while self._tally.outstanding:  # the acquiring task's timer may end the first wait
                     await self._at_most(0)
         except TimeoutError:
             log.warning(
                 "%s: %d handlers had not ended within %g s; cancelled them",
-                *(self._name, self._outstanding, self._options.drain_timeout),
+                *(self._name, self._tally.outstanding, self._options.drain_timeout),
                 extra=log_extra(self._name),
             )

@@ -110,6 +110,8 @@ class LeaderLink:
         self._settled = asyncio.Event()  # set, and replaced, after each exchange
         self._flushing = 0  # calls of `flush` that wait
         self._lingering: asyncio.TimerHandle | None = None  # fires when marks are due
+        self._alarm: asyncio.TimerHandle | None = None  # wakes the task
+        self._alarm_at = inf  # loop time when it does
         self._closing = False
 
     # what the consumer does
@@ -181,6 +183,12 @@ class LeaderLink:
         elif due != inf:
             self._lingering = self.loop.call_at(due, self._on_lingered)
 
+    def on_taken(self) -> None:
+        """A request took marks."""
+        if self._lingering is not None and self._pace.due == inf:
+            self._lingering.cancel()
+            self._lingering = None
+
     def on_awaited(self) -> None:
         """A task awaits an acknowledgement."""
         self._pace.due = self.loop.time()
@@ -203,6 +211,7 @@ class LeaderLink:
                 continue
             if self._idle:
                 if not self.session.open:
+                    self._cancel_timers()
                     self._on_idle(self)
                     return
                 timeout = min(CLOSE_WITHIN, self._options.request_timeout)
@@ -212,11 +221,21 @@ class LeaderLink:
                 pace.resume_at if now < pace.resume_at else pace.due,
                 self.pending.next_expiry() + 0.001,
             )
-            try:
-                async with asyncio.timeout_at(None if until == inf else until):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass  # something is due
+            if until < self._alarm_at:
+                self._wake_at(until)
+            await self._wake.wait()
+
+    def _wake_at(self, when: float) -> None:
+        """Wake the task then, or earlier. The timer stays as it is while later times come, so that
+        an exchange sets none: it may wake the task in vain."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = when
+        self._alarm = self.loop.call_at(when, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        self._alarm, self._alarm_at = None, inf
+        self.wake()
 
     async def _exchange(self, now: float) -> bool:
         """Send the next request and process its response; False if there is none to send."""
@@ -241,8 +260,9 @@ class LeaderLink:
                 return True
             return False
         finally:
-            settled, self._settled = self._settled, asyncio.Event()
-            settled.set()
+            if self._flushing:
+                settled, self._settled = self._settled, asyncio.Event()
+                settled.set()
 
     async def _acknowledge(self, now: float) -> None:
         parts = self.pending.take(now)
@@ -274,6 +294,14 @@ class LeaderLink:
         if count and not self._closing:
             self._owner.on_lost(None, count, f"the connection to broker {self.node_id} was lost")
         self.wake()
+
+    def _cancel_timers(self) -> None:
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm, self._alarm_at = None, inf
 
     # the end
 
@@ -314,9 +342,7 @@ class LeaderLink:
     def abort(self) -> None:
         """End at once: marks without a result fail."""
         self._closing = True
-        if self._lingering is not None:
-            self._lingering.cancel()
-            self._lingering = None
+        self._cancel_timers()
         self._exchanges.abort()
         self.pending.lose(
             InvalidRecordStateError(

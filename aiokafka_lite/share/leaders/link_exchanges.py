@@ -50,6 +50,9 @@ BUSY_WAIT: Final = 0.1
 class _Link(Claimant, AcquisitionOwner, Protocol):
     """The link: its owner knows it, and so do its acquisitions."""
 
+    def on_taken(self) -> None:
+        """A request took marks."""
+
 
 class LinkExchanges:
     """Sends requests of one link, one at a time, and applies their responses.
@@ -345,6 +348,7 @@ class LinkExchanges:
     def _on_taken(self, parts: Parts) -> None:
         self.in_flight = parts
         self._pace.on_taken(self._pending.waiting, self._time())
+        self._link.on_taken()
 
     def abort(self) -> None:
         """The consumer ends: the broker may have applied the request in flight, or may not."""

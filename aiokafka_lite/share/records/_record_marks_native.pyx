@@ -8,9 +8,6 @@ which always comes.
 """
 
 cimport cython
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
-from libc.stdint cimport uint64_t
-
 import asyncio
 from contextvars import copy_context
 
@@ -171,18 +168,8 @@ cdef class Marks:
         self.deadline = deadline
         self.renewed = {}
 
-    cdef unsigned char *place(self, int64_t offset) except? NULL:
-        """Where the state of an offset is, or NULL if it is not of this acquisition."""
-        cdef bytearray states = self.states
-        cdef uint64_t index = <uint64_t>offset - <uint64_t>self.base  # below the base: it wraps
-        if states is None:
-            raise TypeError("the acquisition has no states")
-        if index >= <uint64_t>PyByteArray_GET_SIZE(states):
-            return NULL
-        return <unsigned char *>PyByteArray_AS_STRING(states) + index
-
     cdef int state_of(self, int64_t offset) except -1:
-        cdef unsigned char *state = self.place(offset)
+        cdef unsigned char *state = place(self, offset)
         if state == NULL:
             raise IndexError(f"offset {offset} was not acquired here")
         return state[0]
@@ -196,7 +183,7 @@ cdef class Marks:
         cdef unsigned char *state
         cdef OutcomeCore outcome = self.outcome
         if outcome is not None and self.refusal is None and ACCEPT <= kind <= REJECT:
-            state = self.place(offset)
+            state = place(self, offset)
             if state != NULL and state[0] == HELD:
                 state[0] = kind
                 outcome.pending += 1
@@ -214,7 +201,7 @@ cdef class Marks:
         cdef unsigned char *state
         cdef OutcomeCore outcome = self.outcome
         if outcome is not None and self.refusal is None:
-            state = self.place(offset)
+            state = place(self, offset)
             if state != NULL and state[0] == HELD:
                 state[0] = ACCEPT
                 outcome.pending += 1
@@ -224,7 +211,7 @@ cdef class Marks:
         return 0
 
     cdef bint hold_offset(self, int64_t offset) except -1:
-        cdef unsigned char *state = self.place(offset)
+        cdef unsigned char *state = place(self, offset)
         if state == NULL or state[0] != GAP:
             return False
         state[0] = HELD

@@ -12,12 +12,13 @@ from aiokafka_lite.share.handling.run_options import TRANSIENT, retry_types
 from aiokafka_lite.share.records.offset_states import ACCEPT, REJECT, RELEASE
 from aiokafka_lite.share.records.record_marks import Acknowledgement, Marks
 
-__all__ = ["AcquiredRange", "ShareRecord", "acquired_of", "all_locked"]
+__all__ = ["AcquiredPicker", "AcquiredRange", "ShareRecord", "all_locked"]
 
 KT = TypeVar("KT")
 VT = TypeVar("VT")
 
 if TYPE_CHECKING:
+    from aiokafka_lite.record.record_set import RecordSet
 
     class _Record(ConsumerRecord[KT, VT], Generic[KT, VT]):
         """So that the base may be generic or native."""
@@ -192,44 +193,57 @@ class AcquiredRange(NamedTuple):
     delivery_count: int
 
 
-def acquired_of(
-    records: Sequence[ConsumerRecord[Any, Any]],
-    ranges: Sequence[AcquiredRange],
-    acquisitions: Sequence[Marks],
-    at: int,
-    owner: int,
-) -> tuple[list[ShareRecord[Any, Any]], int, int]:
-    """Pick out the acquired records, and hold their offsets.
+class AcquiredPicker:
+    """Picks the acquired records out of one partition of a response, and holds their offsets.
 
     Args:
-        records: Decoded ones, ascending.
         ranges: The acquired offsets, ascending and disjoint.
         acquisitions: Of these ranges, ascending and disjoint.
-        at: Index of the first range that the records can be in; 0 for the first records.
-        owner: Likewise, of the first acquisition.
-
-    Returns:
-        The acquired records, and `at` and `owner` for the records that follow.
     """
-    acquired: list[ShareRecord[Any, Any]] = []
-    for record in records:
-        offset = record.offset
-        while at < len(ranges) and ranges[at].last < offset:
-            at += 1
-        if at == len(ranges):
-            break
-        if ranges[at].first > offset:
-            continue
-        while acquisitions[owner].base + len(acquisitions[owner].states) <= offset:
-            owner += 1
-        marks = acquisitions[owner]
-        if marks.hold(offset):
-            fields = fields_of(record)
-            shared: ShareRecord[Any, Any] = ShareRecord(*fields[:-1], leader_epoch=fields[-1])
-            shared._acquisition = marks
-            shared.delivery_count = ranges[at].delivery_count
-            acquired.append(shared)
-    return acquired, at, owner
+
+    __slots__ = ("_acquisitions", "_at", "_owner", "_ranges")
+
+    def __init__(self, ranges: Sequence[AcquiredRange], acquisitions: Sequence[Marks]) -> None:
+        self._ranges = ranges
+        self._acquisitions = acquisitions
+        self._at = 0  # the first range that the next record can be in
+        self._owner = 0  # likewise, the first acquisition
+
+    def read(self, records: RecordSet, most: int) -> list[ShareRecord[Any, Any]]:
+        """Decode the next records of a set, and return the acquired ones.
+
+        Args:
+            records: Of the partition, read from the start.
+            most: Records to decode, at most.
+
+        Raises:
+            KafkaError: As `RecordSet.read` does.
+        """
+        return self.pick(records.read(most))
+
+    def pick(self, records: Sequence[ConsumerRecord[Any, Any]]) -> list[ShareRecord[Any, Any]]:
+        """Return the acquired ones of further decoded records, which are ascending."""
+        ranges, acquisitions = self._ranges, self._acquisitions
+        acquired: list[ShareRecord[Any, Any]] = []
+        for record in records:
+            offset = record.offset
+            while self._at < len(ranges) and ranges[self._at].last < offset:
+                self._at += 1
+            if self._at == len(ranges):
+                break
+            if ranges[self._at].first > offset:
+                continue
+            marks = acquisitions[self._owner]
+            while marks.base + len(marks.states) <= offset:
+                self._owner += 1
+                marks = acquisitions[self._owner]
+            if marks.hold(offset):
+                fields = fields_of(record)
+                shared: ShareRecord[Any, Any] = ShareRecord(*fields[:-1], leader_epoch=fields[-1])
+                shared._acquisition = marks
+                shared.delivery_count = ranges[self._at].delivery_count
+                acquired.append(shared)
+        return acquired
 
 
 def all_locked(items: Sequence[object], now: float) -> bool:

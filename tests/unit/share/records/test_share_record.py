@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import ConsumerRecord, _build
-from aiokafka_lite.errors import IllegalStateError
+from aiokafka_lite.errors import CorruptRecordException, IllegalStateError
 from aiokafka_lite.record.batch import BatchBuilder
+from aiokafka_lite.record.legacy import encode_message_set
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.share.records._share_record_python import AcquiredRange
 from aiokafka_lite.share.records.offset_states import ABSENT, ACCEPT, GAP, HELD, REJECT, RELEASE
@@ -51,21 +52,24 @@ class Held(Marks):
         self.calls.append(("renew", offset))
 
 
-def decoded(offsets: range) -> list[ConsumerRecord[Any, Any]]:
-    builder = BatchBuilder(4096)
-    for number in offsets:
+def encoded(count: int, first: int = 0) -> bytes:
+    builder = BatchBuilder(16_384)
+    for number in range(first, first + count):
         headers = [("h", b"%d" % number)] if number % 2 else []
         builder.append(number, None if number % 3 else b"k", b"v%d" % number, headers)
-    found = RecordSet(bytes(builder.seal()), "orders", 3, 0).read(len(offsets))
+    return bytes(builder.seal())
+
+
+def decoded(offsets: range) -> list[ConsumerRecord[Any, Any]]:
+    found = RecordSet(encoded(len(offsets), offsets.start), "orders", 3, 0).read(len(offsets))
     for record, offset in zip(found, offsets, strict=True):
         record.offset = offset
     return found
 
 
 def delivered(records: Any, *, marks: Marks | None = None) -> Any:
-    [record], _, _ = records.acquired_of(
-        decoded(range(100, 101)), [records.AcquiredRange(100, 109, 4)], [marks or Held()], 0, 0
-    )
+    ranges = [records.AcquiredRange(100, 109, 4)]
+    [record] = records.AcquiredPicker(ranges, [marks or Held()]).pick(decoded(range(100, 101)))
     return record
 
 
@@ -77,10 +81,8 @@ def records(records):
 
 def test_it_has_the_fields_of_the_decoded_record(records) -> None:
     plain = decoded(range(100, 110))
-    shared, at, owner = records.acquired_of(
-        plain, [records.AcquiredRange(100, 109, 2)], [Held()], 0, 0
-    )
-    assert (len(shared), at, owner) == (10, 0, 0)
+    shared = records.AcquiredPicker([records.AcquiredRange(100, 109, 2)], [Held()]).pick(plain)
+    assert len(shared) == 10
     for one, other in zip(plain, shared, strict=True):
         assert isinstance(other, ConsumerRecord)
         assert type(other) is records.ShareRecord
@@ -97,16 +99,68 @@ def test_only_acquired_offsets_are_delivered_each_once(records) -> None:
     ]
     first, second = Held(), Held(205, 2)
     first.states = bytearray([ABSENT, GAP, GAP, ABSENT, GAP, *[ABSENT] * 5])
-    shared, at, owner = records.acquired_of(decoded(range(99, 108)), ranges, [first, second], 0, 0)
+    picker = records.AcquiredPicker(ranges, [first, second])
+    shared = picker.pick(decoded(range(99, 108)))
     assert [(each.offset, each.delivery_count) for each in shared] == [(101, 1), (102, 1), (104, 5)]
-    more, at, owner = records.acquired_of(
-        decoded(range(108, 300)), ranges, [first, second], at, owner
-    )
+    more = picker.pick(decoded(range(108, 300)))
     assert [(each.offset, each.delivery_count) for each in more] == [(205, 2), (206, 2)]
-    again, _, _ = records.acquired_of(decoded(range(99, 300)), ranges, [first, second], 0, 0)
-    assert again == []
-    assert records.acquired_of([], [], [], 0, 0) == ([], 0, 0)
-    assert records.acquired_of(decoded(range(3)), [], [], 0, 0) == ([], 0, 0)
+    assert picker.pick(decoded(range(300, 301))) == []
+    again = records.AcquiredPicker(ranges, [first, second])
+    assert again.pick(decoded(range(99, 300))) == []
+    assert records.AcquiredPicker([], []).pick([]) == []
+    assert records.AcquiredPicker([], []).pick(decoded(range(3))) == []
+
+
+def test_a_record_set_is_read_until_the_last_acquired_offset(records) -> None:
+    ranges = [records.AcquiredRange(*each) for each in ((2, 3, 1), (5, 5, 2))]
+    marks = Held(2, 4)
+    marks.states[2] = ABSENT
+    picker = records.AcquiredPicker(ranges, [marks])
+    found = RecordSet(encoded(10), "orders", 3, 0)
+    first = picker.read(found, 3)
+    assert [(each.offset, each.value, each.delivery_count) for each in first] == [(2, b"v2", 1)]
+    assert found.next_offset == 3
+    rest = picker.read(found, 100)
+    assert [(each.offset, each.value, each.delivery_count) for each in rest] == [
+        (3, b"v3", 1),
+        (5, b"v5", 2),
+    ]
+    assert found.next_offset > 5
+    assert marks.states == bytearray([HELD, HELD, ABSENT, HELD])
+
+
+def test_a_malformed_record_ends_a_read_after_those_before_it(records) -> None:
+    data = bytearray(encoded(9))
+    data[-1] = 2  # the last record claims a header, which does not exist
+    marks = Held(0, 9)
+    picker = records.AcquiredPicker([records.AcquiredRange(0, 8, 1)], [marks])
+    found = RecordSet(data, "orders", 3, 0, check_crcs=False)
+    assert [each.offset for each in picker.read(found, 100)] == [*range(8)]
+    with pytest.raises(CorruptRecordException):
+        picker.read(found, 100)
+    assert marks.states == bytearray([HELD] * 8 + [GAP])
+
+
+def test_a_record_set_in_an_old_format_is_read(records) -> None:
+    data = encode_message_set([(number, None, b"v%d" % number) for number in range(6)], magic=1)
+    picker = records.AcquiredPicker([records.AcquiredRange(2, 3, 1)], [Held(2, 2)])
+    found = picker.read(RecordSet(data, "orders", 3, 0), 100)
+    assert [(each.offset, each.value) for each in found] == [(2, b"v2"), (3, b"v3")]
+
+
+def test_facts_of_a_delivered_record_can_be_assigned_and_its_lock_stays(records) -> None:
+    marks = Held()
+    record, other = records.AcquiredPicker([records.AcquiredRange(100, 109, 4)], [marks]).pick(
+        decoded(range(100, 102))
+    )
+    record.topic, record.partition, record.leader_epoch = "others", 9, 5
+    record.timestamp_type, record.checksum = 1, 17
+    record.delivery_count = 6
+    assert (record.topic, record.partition, record.leader_epoch) == ("others", 9, 5)
+    assert (record.timestamp_type, record.checksum, record.delivery_count) == (1, 17, 6)
+    assert (other.topic, other.partition, other.delivery_count) == ("orders", 3, 4)
+    record.accept()
+    assert marks.states[:2] == bytearray([ACCEPT, HELD])
 
 
 def test_the_four_methods_mark_the_record(records) -> None:
@@ -172,9 +226,8 @@ def test_it_can_be_subclassed(records) -> None:
 
 def test_all_locked_wants_records_whose_locks_exist(records) -> None:
     marks = Held()
-    shared, _, _ = records.acquired_of(
-        decoded(range(100, 103)), [records.AcquiredRange(100, 109, 1)], [marks], 0, 0
-    )
+    picker = records.AcquiredPicker([records.AcquiredRange(100, 109, 1)], [marks])
+    shared = picker.pick(decoded(range(100, 103)))
     assert records.all_locked(shared, 49.0)
     assert records.all_locked([], 0.0)
     assert not records.all_locked(shared, 50.0)
@@ -189,7 +242,6 @@ def test_all_locked_wants_records_whose_locks_exist(records) -> None:
 def test_the_collector_does_not_track_native_records() -> None:
     from aiokafka_lite.share.records import _share_record_native as native
 
-    [record], _, _ = native.acquired_of(
-        decoded(range(100, 101)), [AcquiredRange(100, 109, 1)], [Held()], 0, 0
-    )
+    picker = native.AcquiredPicker([AcquiredRange(100, 109, 1)], [Held()])
+    [record] = picker.pick(decoded(range(100, 101)))
     assert not gc.is_tracked(record)
