@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from aiokafka_lite.abc import RecordDeserializer
 from aiokafka_lite.cluster.log_name import log_extra
@@ -146,11 +146,13 @@ class Decoding:
                 heavy = is_heavy(view)
                 records = self._open(view, tp, after[0], heavy)
                 continue
-            if self.key_deserializer is None and self.value_deserializer is None:
-                items.extend(acquired)
-            else:
+            if self.key_deserializer is not None or self.value_deserializer is not None:
                 for record in acquired:
                     self._deserialize(record, items)
+            elif items:
+                items.extend(acquired)
+            else:
+                items = cast(list[Item], acquired)
         if records.exhausted and records.next_offset <= end:
             self._on_missing(acquisitions, tp, records.next_offset, end)
         records.close()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from aiokafka_lite.errors import IllegalStateError, InvalidRecordStateError
@@ -25,7 +24,6 @@ from aiokafka_lite.share.records.offset_states import (
     DONE,
     GAP,
     HELD,
-    IN_FLIGHT,
     LOST,
     REJECT,
     RELEASE,
@@ -38,7 +36,6 @@ from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["Acquisition", "AcquisitionOwner", "Run"]
 
-_TERMINAL: Final = re.compile(rb"[\x00-\x03]+")
 _RENEWALS: Final = re.compile(rb"\x04+")
 
 
@@ -46,7 +43,6 @@ def _translation(change: Callable[[int], int]) -> bytes:
     return bytes(change(state) for state in range(256))
 
 
-_TAKEN: Final = _translation(lambda state: state | IN_FLIGHT if state <= REJECT else state)
 _RENEWAL_TAKEN: Final = _translation(lambda state: RENEWING if state == RENEW else state)
 _HELD_AGAIN: Final = _translation(lambda state: HELD if state == RENEWING else state)
 _RENEWALS_LOST: Final = _translation(lambda state: LOST if state == RENEWING else state)
@@ -63,20 +59,24 @@ class AcquisitionOwner(OutcomeOwner, Protocol):
         """The first terminal mark or renewal since the last were taken: send it soon."""
 
 
-@dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive offsets of one acquisition that are acknowledged together.
+    """Consecutive offsets of one acquisition that are acknowledged together. It never changes.
 
     Attributes:
         outcome: Of the marks; None if all are gaps.
         types: The type of each offset, as on the wire.
     """
 
-    acquisition: Acquisition
-    outcome: Outcome | None
-    first: int
-    last: int
-    types: bytes
+    __slots__ = ("acquisition", "first", "last", "outcome", "types")
+
+    def __init__(
+        self, acquisition: Acquisition, outcome: Outcome | None, first: int, last: int, types: bytes
+    ) -> None:
+        self.acquisition = acquisition
+        self.outcome = outcome
+        self.first = first
+        self.last = last
+        self.types = types
 
     @property
     def marks(self) -> int:
@@ -258,14 +258,19 @@ class Acquisition(Marks):
     def take(self) -> list[Run]:
         """Take the terminal marks and gaps to be sent."""
         outcome, self.outcome = self.outcome, None
-        runs = self._runs(_TERMINAL, outcome)
-        self.states = self.states.translate(_TAKEN)
-        return runs
+        return [
+            Run(self, outcome, first, first + len(types) - 1, types)
+            for first, types in self.take_marked()
+        ]
 
     def take_renewals(self) -> list[Run]:
         """Take the renewals to be sent."""
         outcome, self._renewal = self._renewal, None
-        runs = self._runs(_RENEWALS, outcome)
+        base = self.base
+        runs = [
+            Run(self, outcome, base + found.start(), base + found.end() - 1, found.group())
+            for found in _RENEWALS.finditer(self.states)
+        ]
         self.states = self.states.translate(_RENEWAL_TAKEN)
         return runs
 
@@ -279,29 +284,19 @@ class Acquisition(Marks):
         """True if terminal marks or gaps are to be sent."""
         return self.outcome is not None or GAP in self.states
 
-    def _runs(self, kind: re.Pattern[bytes], outcome: Outcome | None) -> list[Run]:
-        base = self.base
-        return [
-            Run(self, outcome, base + found.start(), base + found.end() - 1, found.group())
-            for found in kind.finditer(self.states)
-        ]
-
     # results
 
     def on_acknowledged(self, run: Run) -> None:
         """The broker has the terminal acknowledgements of a run."""
-        self._end(run, DONE)
+        self._open -= self.end(run.first, run.last, DONE)
         if run.outcome is not None:
             run.outcome.settle(run.marks)
 
     def on_failed(self, run: Run, error: BaseException) -> None:
         """The terminal acknowledgements of a run failed for good."""
-        self._end(run, LOST)
+        self._open -= self.end(run.first, run.last, LOST)
         if run.outcome is not None:
             run.outcome.fail(run.first, run.last, error, run.marks)
-
-    def _end(self, run: Run, state: int) -> None:
-        self._change(run.first - self.base, run.last + 1 - self.base, bytes([state]) * len(run))
 
     def on_renewed(self, run: Run, deadline: float, latest: float) -> None:
         """The broker restarted the time of these locks."""

@@ -303,6 +303,8 @@ class PendingAcknowledgements:
 
     def _order(self, part: Part) -> None:
         """Sort the runs; of two with a common offset, only the newer lock can exist."""
+        if len(part.runs) == 1:
+            return
         ages = {id(run): age for age, run in enumerate(part.runs)}
         ordered: list[Run] = []
         for run in sorted(part.runs, key=lambda run: run.first):

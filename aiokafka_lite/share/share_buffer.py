@@ -27,20 +27,31 @@ class ShareBuffer:
     def __init__(self, loop: asyncio.AbstractEventLoop, on_expired: Callable[[int], None]) -> None:
         self._loop = loop
         self._on_expired = on_expired
+        self._whole: list[Item] | None = None  # what one response brought, if that is all
         self._items: deque[Item] = deque()
         self._waiters: dict[asyncio.Future[bool], int] = {}  # with their limits
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._items) if self._whole is None else len(self._whole)
 
     def add(self, items: Sequence[Item]) -> None:
-        """Records were acquired: reads may continue."""
-        self._items.extend(items)
+        """Records were acquired: reads may continue. A list must not change afterwards."""
+        if isinstance(items, list) and not len(self):
+            self._whole = items
+        else:
+            self._separate().extend(items)
         self.wake()
+
+    def _separate(self) -> deque[Item]:
+        """Return all items as a queue."""
+        if self._whole is not None:
+            self._items.extend(self._whole)
+            self._whole = None
+        return self._items
 
     def take_locked(self) -> Record | None:
         """Return the next item if it is a record that is still locked; otherwise leave it."""
-        items = self._items
+        items = self._items if self._whole is None else self._separate()
         if items:
             item = items[0]
             if type(item) is ShareRecord and item.lock_deadline > self._loop.time():
@@ -54,7 +65,7 @@ class ShareBuffer:
         Raises:
             Exception: The next record could not be decoded.
         """
-        items = self._items
+        items = self._separate()
         expired = 0
         now = self._loop.time()
         record: Record | None = None
@@ -78,10 +89,14 @@ class ShareBuffer:
         Raises:
             Exception: The next record could not be decoded.
         """
-        items = self._items
+        whole, now = self._whole, self._loop.time()
+        if whole is not None and len(whole) <= limit and all_locked(whole, now):
+            self._whole = None
+            return cast(list[Record], whole)
+        items = self._separate()
         count = min(limit, len(items))
         first = list(items) if count == len(items) else list(islice(items, count))
-        if all_locked(first, self._loop.time()):
+        if all_locked(first, now):
             if count == len(items):
                 items.clear()
             else:
@@ -105,13 +120,14 @@ class ShareBuffer:
     def drop(self) -> None:
         """Drop everything. The records refer to the consumer, and the garbage collector does not
         track them."""
+        self._whole = None
         self._items.clear()
 
     def take_others(self, topics: Container[str]) -> list[Record]:
         """Remove and return the records of all other topics."""
         others = [
             item
-            for item in self._items
+            for item in self._separate()
             if not isinstance(item, BaseException) and item.topic not in topics
         ]
         if others:

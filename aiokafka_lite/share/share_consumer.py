@@ -491,7 +491,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             raise ValueError("`max_records` must be a positive Integer")
         try:
             deadline = self._core.loop.time() + timeout
-            return ShareRecords(await self._core.next_records(max_records, deadline))
+            return ShareRecords._of(await self._core.next_records(max_records, deadline))
         except ConsumerStoppedError:
             return ShareRecords()
 

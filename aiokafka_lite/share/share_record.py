@@ -38,6 +38,13 @@ class ShareRecords(Sequence[ShareRecord[K, V]], Generic[K, V]):
     def __init__(self, records: Iterable[ShareRecord[K, V]] = ()) -> None:
         self._records = list(records)
 
+    @classmethod
+    def _of(cls, records: list[ShareRecord[K, V]]) -> ShareRecords[K, V]:
+        """Make one that keeps the list itself."""
+        self = cls.__new__(cls)
+        self._records = records
+        return self
+
     @overload
     def __getitem__(self, index: int) -> ShareRecord[K, V]: ...
 

@@ -5,7 +5,7 @@ Sans-IO. Source: ShareFetchRequest.json, ShareAcknowledgeRequest.json, KIP-932, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -25,10 +25,12 @@ from aiokafka_lite.share.share_session import PartitionId, SessionFetch
 __all__ = [
     "MOST_OF_PARTITION",
     "MOST_OF_RESPONSE",
+    "RECORD_LIMIT",
     "AcquiredRange",
     "Limits",
     "acknowledge_request",
     "acquired_ranges",
+    "batches",
     "fetch_request",
     "leader_hints",
 ]
@@ -46,7 +48,7 @@ RENEWALS_FROM: Final = 2
 """The version of both requests that has renewals and the acquire mode."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Limits:
     """What a fetch may return.
 
@@ -80,8 +82,8 @@ def fetch_request(
         topics.setdefault(topic_id, {})[partition] = []
     for (topic_id, partition), part in parts.items():
         topics.setdefault(topic_id, {})[partition] = [
-            share_fetch.AcknowledgementBatch(first, last, types)
-            for first, last, types in _batches(part)
+            share_fetch.AcknowledgementBatch(first, last, list(types))
+            for first, last, types in batches(part)
         ]
     forgotten: dict[UUID, list[int]] = {}
     for topic_id, partition in session.forgotten:
@@ -120,8 +122,8 @@ def acknowledge_request(
             share_acknowledge.AcknowledgePartition(
                 partition,
                 [
-                    share_acknowledge.AcknowledgementBatch(first, last, types)
-                    for first, last, types in _batches(part)
+                    share_acknowledge.AcknowledgementBatch(first, last, list(types))
+                    for first, last, types in batches(part)
                 ],
             )
         )
@@ -137,12 +139,12 @@ def acknowledge_request(
     )
 
 
-def _batches(part: Part) -> Iterable[tuple[int, int, list[int]]]:
+def batches(part: Part) -> Iterable[tuple[int, int, bytes]]:
     """(first, last, types) of each run; one type if all offsets have the same."""
     for run in part.runs:
         types = run.types
         uniform = types.count(types[0]) == len(types)
-        yield run.first, run.last, [types[0]] if uniform else list(types)
+        yield run.first, run.last, types[:1] if uniform else types
 
 
 def acquired_ranges(
@@ -183,14 +185,26 @@ def acquired_ranges(
 
 
 def leader_hints(
-    response: ShareFetchResponse | ShareAcknowledgeResponse, names: Mapping[UUID, str]
+    response: ShareFetchResponse | ShareAcknowledgeResponse,
+    names_of: Callable[[], Mapping[UUID, str]],
 ) -> list[LeaderHint]:
-    """The current leaders that a response reports for partitions that moved (KIP-951)."""
+    """The current leaders that a response reports for partitions that moved (KIP-951).
+
+    Args:
+        names_of: Returns the names of the topics by id; called if there is a leader.
+    """
+    hints: list[LeaderHint] = []
+    if all(
+        partition.current_leader.leader_id < 0
+        for topic in response.responses
+        for partition in topic.partitions
+    ):
+        return hints
     nodes = {
         each.node_id: Node(each.node_id, each.host, each.port, each.rack)
         for each in response.node_endpoints
     }
-    hints = []
+    names = names_of()
     for topic in response.responses:
         name = names.get(topic.topic_id)
         for partition in topic.partitions:

@@ -35,7 +35,7 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import copy_context
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType, SimpleNamespace, coroutine
 from typing import Any
 
 import aiokafka_lite
@@ -120,6 +120,15 @@ class Acting(list[Any]):
         with contextlib.suppress(Exception):
             self._act()
         return super().__iter__()
+
+
+async def _handle(record: Any) -> None:
+    """Handle nothing."""
+
+
+@coroutine
+def _suspend(record: Any) -> Any:
+    yield record
 
 
 class Maker:
@@ -288,6 +297,18 @@ class Maker:
         native = self.modules["share_record_native"]
         marks = self.modules["record_marks_native"].Marks(0, bytearray(9), 1.0)
         return native.AcquiredPicker([(0, 9, 1)], [marks]).pick([self.make_record()])[0]
+
+    def make_picker(self) -> Any:
+        marks = self.modules["record_marks_native"].Marks(0, bytearray(9), 1.0)
+        ranges = self.chance.choice(([(0, 9, 1)], [(0, 0, 1), (2, 5, 3)], [], ()))
+        return self.modules["share_record_native"].AcquiredPicker(ranges, [marks])
+
+    def make_slot(self) -> Any:
+        native = self.modules["slot_native"]
+        handled: Any = self.chance.choice((len, _handle, _suspend))
+        tally = native.Tally(list)
+        slot = native.Slot(deque([self.make_share_record(), self.make_record()]), handled, tally)
+        return slot.handle(self.chance.choice((0, 1, 9)))
 
     def value(self, objects: list[Any]) -> Any:
         """Any argument."""

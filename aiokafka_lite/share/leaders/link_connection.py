@@ -56,6 +56,14 @@ class LinkConnection:
             raise KafkaConnectionError(f"the connection to broker {self._node_id} was lost")
         return connection
 
+    def ready(self) -> Connection | None:
+        """Return what `open` would return if no new connection is needed, else None."""
+        current = self._connection
+        if current is None or current.closed:
+            return None
+        broker = self._cluster.broker(self._node_id)
+        return current if broker.connected(Purpose.SHARE) is current else None
+
     async def open(self) -> Connection:
         """Return the open connection, or a new one.
 

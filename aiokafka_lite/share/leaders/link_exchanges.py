@@ -15,6 +15,7 @@ from aiokafka_lite.errors import (
     for_code,
 )
 from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.net.throttle import LONGEST_THROTTLE
 from aiokafka_lite.protocol.messages.share_acknowledge import (
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
@@ -27,6 +28,7 @@ from aiokafka_lite.share.leaders.link_connection import LinkConnection, version_
 from aiokafka_lite.share.leaders.link_owner import Claimant, LinkOptions, LinkOwner
 from aiokafka_lite.share.leaders.link_pace import Pace
 from aiokafka_lite.share.leaders.link_results import LinkResults, Parts
+from aiokafka_lite.share.leaders.share_fetch_codec import ShareFetchFlight
 from aiokafka_lite.share.pending_acknowledgements import PendingAcknowledgements
 from aiokafka_lite.share.share_requests import (
     MOST_OF_RESPONSE,
@@ -34,7 +36,6 @@ from aiokafka_lite.share.share_requests import (
     Limits,
     acknowledge_request,
     acquired_ranges,
-    fetch_request,
     leader_hints,
 )
 from aiokafka_lite.share.share_session import CLOSING_EPOCH, PartitionId, ShareSession
@@ -113,7 +114,7 @@ class LinkExchanges:
         link.claimed = quota
         parts: Parts = {}
         try:
-            connection = await self._connection.open()
+            connection = self._connection.ready() or await self._connection.open()
             version = version_of(connection, ShareFetchRequest, self._node_id)
             sent_at = link.fetched_at = self._time()
             reopens = not session.open
@@ -139,9 +140,10 @@ class LinkExchanges:
                 max(quota, 1) if options.record_limit else options.max_poll_records,
                 options.record_limit,
             )
-            request = fetch_request(options.group_id, self._owner.member_id, step, limits, parts)
+            flight = ShareFetchFlight(options.group_id, self._owner.member_id, step, limits, parts)
             self._on_taken(parts)
-            answer = connection.send(request, version, timeout=options.request_timeout + wait)
+            answer: asyncio.Future[ShareFetchResponse] = link.loop.create_future()
+            connection.send_for(answer, flight, version, timeout=options.request_timeout + wait)
             self._connection.expect_answer()
             response = await answer
         except KafkaError as error:
@@ -160,6 +162,9 @@ class LinkExchanges:
         self, response: ShareFetchResponse, connection: Connection, parts: Parts, sent_at: float
     ) -> None:
         results = self._results
+        if response.throttle_time_ms > 0:
+            throttle = response.throttle_time_ms / 1000
+            connection.on_throttled(min(throttle, LONGEST_THROTTLE))
         if response.error_code:
             results.on_refused(response.error_code, response.error_message, parts)
             return

@@ -100,7 +100,6 @@ class LinkResults:
         """The name of a partition of this link."""
         return self._names.get(key)
 
-    @property
     def topics(self) -> dict[UUID, str]:
         """The names of the topics by id."""
         return {key.topic_id: tp.topic for key, tp in self._names.items()}

@@ -8,6 +8,10 @@ which always comes.
 """
 
 cimport cython
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.stdint cimport uint64_t
+
 import asyncio
 from contextvars import copy_context
 
@@ -23,6 +27,7 @@ DEF HELD = 5
 DEF IN_FLIGHT = 0x10
 DEF DONE = 0x20
 DEF LOST = 0x21
+DEF ABSENT = 0x22
 
 cdef object CancelledError = asyncio.CancelledError
 cdef object InvalidStateError = asyncio.InvalidStateError
@@ -220,6 +225,47 @@ cdef class Marks:
     def hold(self, int64_t offset):
         """There is a record at an offset. Returns True if the offset was acquired."""
         return self.hold_offset(offset)
+
+    def take_marked(self):
+        """Take the terminal marks and gaps for a request."""
+        cdef bytearray states = self.states
+        cdef unsigned char *state
+        cdef Py_ssize_t at = 0, start, size, index
+        cdef list runs = []
+        if states is None:
+            raise TypeError("the acquisition has no states")
+        # Making a run may run a finalizer, so the memory is looked up again afterwards.
+        while at < PyByteArray_GET_SIZE(states):
+            state = <unsigned char *>PyByteArray_AS_STRING(states)
+            size = PyByteArray_GET_SIZE(states)
+            while at < size and state[at] > REJECT:
+                at += 1
+            start = at
+            while at < size and state[at] <= REJECT:
+                at += 1
+            if at > start:
+                types = PyBytes_FromStringAndSize(<char *>state + start, at - start)
+                for index in range(start, at):
+                    state[index] |= IN_FLIGHT
+                runs.append((self.base + start, types))
+        return runs
+
+    def end(self, int64_t first, int64_t last, unsigned char became):
+        """The offsets of a range have ended with a state."""
+        cdef unsigned char *state
+        cdef Py_ssize_t left, ended = 0
+        cdef Py_ssize_t size = <Py_ssize_t>(<uint64_t>last - <uint64_t>first + 1)
+        if size == 0:
+            return 0
+        if last < first or place(self, last) == NULL:
+            raise IndexError(f"offsets {first} to {last} were not acquired here")
+        state = place(self, first)
+        if state == NULL:
+            raise IndexError(f"offsets {first} to {last} were not acquired here")
+        for left in range(size):
+            ended += DONE <= state[left] <= ABSENT
+            state[left] = became
+        return size - ended
 
     def is_marked(self, int64_t offset):
         """True if a record has a terminal acknowledgement, sent or to be sent."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import re
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from aiokafka_lite.share.records.offset_states import (
+    ABSENT,
     ACCEPT,
     DONE,
     HELD,
@@ -18,6 +20,10 @@ from aiokafka_lite.share.records.offset_states import (
 )
 
 __all__ = ["Acknowledgement", "Marks", "OutcomeCore", "awaiting", "until_settled"]
+
+_TERMINAL: Final = re.compile(rb"[\x00-\x03]+")
+_TAKEN: Final = bytes(state | IN_FLIGHT if state <= REJECT else state for state in range(256))
+_ENDED: Final = bytes((DONE, LOST, ABSENT))
 
 
 class OutcomeCore:
@@ -316,6 +322,31 @@ class Marks:
             return False
         self.states[index] = HELD
         return True
+
+    def take_marked(self) -> list[tuple[int, bytes]]:
+        """Take the terminal marks and gaps for a request.
+
+        Returns:
+            The first offset, and the type of each, of all consecutive ones.
+        """
+        runs = [
+            (self.base + found.start(), found.group()) for found in _TERMINAL.finditer(self.states)
+        ]
+        self.states = self.states.translate(_TAKEN)
+        return runs
+
+    def end(self, first: int, last: int, state: int) -> int:
+        """The offsets of a range, which is inside of these, have ended with a state.
+
+        Returns:
+            How many had not ended before.
+        """
+        start, stop = first - self.base, last + 1 - self.base
+        if not 0 <= start <= stop <= len(self.states):
+            raise IndexError(f"offsets {first} to {last} were not acquired here")
+        open_before = len(self.states[start:stop].translate(None, _ENDED))
+        self.states[start:stop] = bytes([state]) * (stop - start)
+        return open_before
 
     def is_marked(self, offset: int) -> bool:
         """True if a record has a terminal acknowledgement, sent or to be sent."""

@@ -17,7 +17,7 @@ from aiokafka_lite import _build
 from aiokafka_lite.errors import IllegalStateError, InvalidRecordStateError
 from aiokafka_lite.share.acknowledgement import Failures, Outcome
 from aiokafka_lite.share.records import _record_marks_python as twin
-from aiokafka_lite.share.records.offset_states import ABSENT, ACCEPT, GAP, HELD, LOST
+from aiokafka_lite.share.records.offset_states import ABSENT, ACCEPT, DONE, GAP, HELD, LOST
 from aiokafka_lite.structs import TopicPartition
 
 TP = TopicPartition("jobs", 3)
@@ -219,7 +219,17 @@ def made(marking: ModuleType, states: bytes, refusal: str | None) -> Any:
 _STATES = st.lists(st.sampled_from([*range(7), 0x10, 0x13, 0x20, LOST, ABSENT]), min_size=1)
 _CALLS = st.lists(
     st.tuples(
-        st.sampled_from(["mark", "accept_undecided", "hold", "is_marked", "deadline_of"]),
+        st.sampled_from(
+            [
+                "mark",
+                "accept_undecided",
+                "hold",
+                "is_marked",
+                "deadline_of",
+                "take_marked",
+                "end",
+            ]
+        ),
         st.one_of(st.integers(98, 110), st.integers(-(2**63), 2**63 - 1)),
         st.integers(-1, 6),
     )
@@ -230,12 +240,17 @@ def run(marking: ModuleType, states: list[int], refusal: str | None, calls: Any)
     marks = made(marking, bytes(states), refusal)
     results: list[object] = []
     for name, offset, kind in calls:
-        arguments = (offset, kind) if name == "mark" else (offset,)
-        if name not in ("mark", "hold") and not 100 <= offset < 100 + len(states):
+        arguments: tuple[int, ...] = (offset, kind) if name == "mark" else (offset,)
+        if name == "take_marked":
+            arguments = ()
+        elif name == "end":
+            last = offset + max(kind, 0)
+            arguments = (offset, min(last, 2**63 - 1), LOST if kind % 2 else DONE)
+        elif name not in ("mark", "hold") and not 100 <= offset < 100 + len(states):
             continue  # the application cannot have such a record
         try:
             result = getattr(marks, name)(*arguments)
-        except IllegalStateError as error:
+        except (IllegalStateError, IndexError) as error:
             result = str(error)
         results.append("marked" if isinstance(result, marking.Acknowledgement) else result)
     return [*results, bytes(marks.states), marks.outcome.pending]
