@@ -42,7 +42,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := AIOKAFKA_LITE_NO_NATIVE=1 $(BIN)/python -m pip -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv ready demo pipeline check test test-fast test-pure test-asan wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once endurance fault-bill scale spark-judge lint format bench docs \
+.PHONY: help venv ready demo pipeline check test test-fast test-pure test-asan wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once endurance fault-bill scale spark-judge lint format bench bench-gate docs \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -144,7 +144,7 @@ test: ## Run all tests except long ones and those of old brokers, in both builds
 	@$(GATES) $(PARTS)
 
 check: ready ## Run make test, lint and docs with one summary, as CI does
-	@$(GATES) $(PARTS) lint docs
+	@$(GATES) $(PARTS) lint docs bench-gate
 
 test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
 	@# In a new clone, one process rewrites and caches the assertions, instead of all four.
@@ -244,6 +244,9 @@ fault-bill: $(DONE)/interop ## Measure how long records stop to flow at each fau
 
 bench: $(DONE)/interop ## Measure CPU and throughput, compared with aiokafka and confluent-kafka
 	$(BIN)/python -m benchmarks $(FLAGS)
+
+bench-gate: $(DONE)/spark ## Fail if a record costs more instructions, requests or objects than it may (valgrind)
+	$(BIN)/python -m benchmarks.gate $(FLAGS)
 
 # -- static checks
 

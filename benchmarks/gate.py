@@ -9,7 +9,7 @@ and awaits it. They were set with CPython 3.11: other versions only print that a
 The broker is the embedded one, in the runner's process. Requests and
 kept objects are counted by the client itself, in a run without valgrind.
 
-A limit is about a tenth above the count when it was set. If a change exceeds one on purpose, say
+A limit of instructions is a sixth above the count when it was set. If a change exceeds one on purpose, say
 why in the commit that raises it; lower it after an improvement.
 """
 
@@ -55,12 +55,12 @@ class Limit:
 
 
 LIMITS: Final = {
-    "send": Limit(1.0, 2.0, 1.1),
-    "send_many": Limit(0.33, 2.0, 0.1),
-    "send_columns": Limit(0.36, 2.0, 0.1),
-    "iterate": Limit(0.57, 0.2, 0.05),
-    "lists": Limit(0.38, 0.2, 0.05),
-    "columns": Limit(0.14, 0.2, 0.05),
+    "send": Limit(1.05, 2.5, 1.15),
+    "send_many": Limit(0.35, 2.5, 0.1),
+    "send_columns": Limit(0.4, 2.5, 0.1),
+    "iterate": Limit(0.6, 0.3, 0.05),
+    "lists": Limit(0.42, 0.3, 0.05),
+    "columns": Limit(0.16, 0.3, 0.05),
 }
 
 
