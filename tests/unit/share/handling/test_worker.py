@@ -260,6 +260,20 @@ async def test_a_type_error_inside_a_handler_rejects_its_record() -> None:
     assert queue.counts() == {"rejected": 1}
 
 
+async def test_a_type_error_of_an_awaited_future_rejects_its_record() -> None:
+    queue = FakeQueue([None])
+
+    def handle(record: FakeRecord) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = queue.loop.create_future()
+        future.set_exception(TypeError("unsupported operand"))
+        return future
+
+    running = Running(queue, handle)
+    await running.until(lambda: len(queue.outcomes) == 1)
+    await running.stop()
+    assert queue.counts() == {"rejected": 1}
+
+
 # Acquisition and concurrency
 
 
