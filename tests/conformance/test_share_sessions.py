@@ -227,6 +227,10 @@ async def test_fetches_of_closed_connections(compare: Compare) -> None:
         (acquired,) = found.acquired_records
         assert (acquired.first_offset, acquired.last_offset) == (0, 1)
         assert acquired.delivery_count in (1, 2)
+        # Kafka removes the session a moment after the connection.
+        async with asyncio.timeout(30):
+            while not (await target.quietly(a.fetch_request(), 2, a.name)).error_code:
+                await asyncio.sleep(0.05)
         await a.fetch()
 
     await compare(scenario)
