@@ -29,12 +29,13 @@ from tests.faults.clock_shift import WallClock
 from tests.faults.peer_links import PeerLinks
 from tests.faults.proxy import Proxy
 from tests.faults.small_disk import SmallDisk
-from tools.kafka import NEWEST, KafkaCluster
+from tools.kafka import NEWEST, BrokerFailed, KafkaCluster
 from tools.kafka.broker import free_ports
 
 __all__ = ["MOST_PARTITIONS", "Hardware", "Real", "Watch", "real_stage"]
 
 MOST_PARTITIONS = 12
+STARTS = 3  # attempts to start a broker
 OPERATOR_TIMEOUT = 30.0  # seconds that an operator's command may take
 DURABLE = {"min.insync.replicas": 2}
 JUMPS = (-600.0, -90.0, -20.0, 20.0, 90.0, 600.0)  # seconds that a wall clock jumps
@@ -142,7 +143,16 @@ class Real:
             self._proxies[node].refuse()
 
     async def _up(self, node: int) -> None:
-        await asyncio.to_thread(self.kafka.start, node)
+        """Start a broker; begin anew if a busy machine did not let it answer in time."""
+        for _ in range(STARTS - 1):
+            try:
+                await asyncio.to_thread(self.kafka.start, node)
+            except BrokerFailed:
+                await asyncio.to_thread(self.kafka.kill, node)
+            else:
+                break
+        else:
+            await asyncio.to_thread(self.kafka.start, node)
         if self.closes_ports:
             await self._proxies[node].listen()
 
