@@ -9,8 +9,8 @@ and awaits it. They were set with CPython 3.11: other versions only print that a
 The broker is the embedded one, in the runner's process. Requests and
 kept objects are counted by the client itself, in a run without valgrind.
 
-A limit of instructions is a sixth above the count when it was set. If a change exceeds one on purpose, say
-why in the commit that raises it; lower it after an improvement.
+A limit of instructions is a sixth above the count when it was set. If a change exceeds one on
+purpose, say why in the commit that raises it; lower it after an improvement.
 """
 
 from __future__ import annotations
