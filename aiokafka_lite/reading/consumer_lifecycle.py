@@ -98,18 +98,20 @@ class ConsumerLifecycle(Generic[_Core]):
         if self._closed or self._core.refusal is not None:
             return
         core = self._core
-        if not self._enter_failed:  # otherwise the core was not started: nothing is open
-            message = f"Unclosed {self._NAME}"
+        unclosed = not self._enter_failed  # otherwise the core was not started: nothing is open
+        message = f"Unclosed {self._NAME}"
+        if unclosed:
             _warn(f"{message} {self!r}", ResourceWarning, source=self)
         if core.loop.is_closed():
             core.drop()
             return
         # The garbage collector may run in any thread.
         core.loop.call_soon_threadsafe(core.abort)
-        context: dict[str, Any] = {"consumer": self, "message": message}
-        if self._source_traceback is not None:
-            context["source_traceback"] = self._source_traceback
-        core.loop.call_exception_handler(context)
+        if unclosed:
+            context: dict[str, Any] = {"consumer": self, "message": message}
+            if self._source_traceback is not None:
+                context["source_traceback"] = self._source_traceback
+            core.loop.call_exception_handler(context)
 
     async def _start(self) -> None:
         """Start the core, or replace it if its start failed after it had connected."""
