@@ -64,7 +64,7 @@ async def answers_are_refused_all_the_time(
 async def memory_is_used_up(cluster: FakeCluster, producer: AIOKafkaProducer) -> None:
     await all_brokers_are_paused(cluster, producer)
     for _ in range(5):
-        _ignored(producer.send_many("orders", [VALUE] * 2_000))
+        _ignored(producer.send_many("orders", [VALUE] * 20_000))
     while producer.metrics()["waiting-threads"] < 5:
         await asyncio.sleep(0)
 
