@@ -35,7 +35,9 @@ async def create_letters(target: Target, name: str) -> None:
     request = CreateTopicsRequest([CreatableTopic(name, 1, -1, [], [config])], timeout_ms=20_000)
     (created,) = (await target.quietly(request, 5, "topics")).topics
     assert not created.error_code, created
-    assert await target.leader_of(name, 0) >= 0
+    async with asyncio.timeout(30):
+        while await target.leader_of(name, 0) < 0:
+            await asyncio.sleep(0.05)
 
 
 def holds_two_letters(answer: Any) -> bool:
