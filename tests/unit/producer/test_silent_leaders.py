@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from aiokafka_lite.errors import NotLeaderForPartitionError
-from aiokafka_lite.producer.sending.outcomes import Outcomes
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
@@ -75,21 +74,23 @@ async def test_a_new_leader_is_asked_without_the_backoff_of_the_old_one(
     make_producer: Make, stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """KIP-951: the pause is for a broker that has just refused the batch."""
-    monkeypatch.setattr(Outcomes, "_pause", lambda self, error, failures: 1000.0)
     async with FakeCluster(brokers=2, topics=["orders"]) as cluster:
         cluster.move_leader("orders", 0, 0)
         producer = make_producer(cluster)
         await producer.start()
+        outcomes = type(producer._sender._outcomes)  # of the build that is tested
+        monkeypatch.setattr(outcomes, "_pause", lambda self, error, failures: 60.0)
         await producer.send_and_wait("orders", b"1")
         refusal = NotLeaderForPartitionError.errno
         fault = cluster.control(ApiKey.PRODUCE, node=0, error=refusal, times=None)
         second = await producer.send("orders", b"2")
         async with asyncio.timeout(10):
-            while not (until := max(q.muted_until for q in producer._sender.accumulator.active)):
+            while not any(queue.muted_until for queue in producer._sender.accumulator.active):
                 await asyncio.sleep(0.001)
+        (queue,) = producer._sender.accumulator.active
         cluster.move_leader("orders", 0, 1)
         await producer.client.force_metadata_update()
+        assert queue.muted_until == 0.0
         assert (await second).offset == 1
-        assert asyncio.get_running_loop().time() < until  # the loop of this test may skip pauses
         assert fault.hits == 1
         assert [record.value for record in stored(cluster, "orders")[0]] == [b"1", b"2"]
