@@ -254,7 +254,7 @@ class Commits:
         if not offsets or self._closed or self._tasks.closed or not self._committer.may_commit:
             self._arm(next_at)
             return
-        turn = self._committer.take_turn()
+        turn = self._committer.take_turn(offsets)
         commit = self._commit_by_clock(offsets, next_at, turn)
         self._by_clock = self._tasks.spawn(commit, "auto-commit")
         # The task may be cancelled before its first step.
@@ -313,7 +313,7 @@ class Commits:
         offsets = self.given(partitions, settled=False, at_work=False)
         if self._options.enable_auto_commit and offsets and not self._tasks.closed:
             deadline = self._loop.time() + self._options.request_timeout
-            turn = self._committer.take_turn()
+            turn = self._committer.take_turn(offsets)
             commit = self.commit_last(offsets, deadline, turn)
             task = self._tasks.spawn(commit, "commit what was let go")
             self._let_go.add(task)

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Literal, Protocol, TypeAlias
 
 from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
@@ -101,9 +102,11 @@ class Turn:
 
     Args:
         line: All turns that have not ended; the current one is first.
+        partitions: Those of the commit.
     """
 
-    def __init__(self, line: deque[Turn]) -> None:
+    def __init__(self, line: deque[Turn], partitions: Collection[TopicPartition]) -> None:
+        self.partitions = partitions
         self._line = line
         self._come: asyncio.Future[None] | None = None
         line.append(self)
@@ -169,7 +172,8 @@ class Committer:
         self._shared = shared
         self._line: deque[Turn] = deque()
         self._changed = asyncio.Event()  # set when the membership changed
-        # The last committed offset of each partition; the state identifies its assignment.
+        # The committed offset of each partition, where no commit that was begun since can have
+        # changed it; the state identifies the assignment.
         self._settled: dict[TopicPartition, tuple[PartitionState, int]] = {}
 
     @property
@@ -183,7 +187,9 @@ class Committer:
         return self._identity_now() is not None
 
     def is_settled(self, state: PartitionState, offset: int) -> bool:
-        """True if `offset` was the last commit of a partition since it was assigned."""
+        """True if `offset` is the committed one of a partition, was committed since the partition
+        was assigned, and no commit with another offset is queued, in flight, or of unknown
+        outcome."""
         settled = self._settled.get(state.tp)
         return settled is not None and settled[0] is state and settled[1] == offset
 
@@ -207,7 +213,7 @@ class Committer:
         Raises:
             CommitFailedError, KafkaError: As for `Commits.commit`.
         """
-        turn = self.take_turn() if turn is None else turn
+        turn = self.take_turn(offsets) if turn is None else turn
         try:
             if offsets:
                 with nullcontext() if self.around is None else self.around(offsets):
@@ -215,10 +221,24 @@ class Committer:
         finally:
             turn.end()
 
-    def take_turn(self) -> Turn:
+    def take_turn(self, offsets: Offsets) -> Turn:
         """Reserve a turn for a commit that will begin in another task: later commits cannot
-        overtake it."""
-        return Turn(self._line)
+        overtake it.
+
+        From now on none of these partitions is settled until a commit of it succeeds: if the
+        application seeks back to the offset committed before, that offset must be committed again,
+        whether this commit succeeds, fails or is cancelled.
+        """
+        for tp in offsets:
+            self._settled.pop(tp, None)
+        return Turn(self._line, offsets.keys())
+
+    def _settle(self, offsets: Offsets, owned: Mapping[TopicPartition, _Holding]) -> None:
+        """Record a successful commit, except of partitions that a later commit includes."""
+        later = {tp for turn in islice(self._line, 1, None) for tp in turn.partitions}
+        for (tp, committed), state in zip(offsets.items(), owned.values(), strict=True):
+            if isinstance(state, PartitionState) and tp not in later:
+                self._settled[tp] = (state, committed[0])
 
     async def _commit(
         self, offsets: Offsets, deadline: float, missing_topics_may_come: bool, turn: Turn
@@ -232,10 +252,7 @@ class Committer:
             self.counters.failures += 1
             raise
         self._count(self._loop.time() - started)
-        settled = self._settled
-        for (tp, committed), state in zip(offsets.items(), owned.values(), strict=True):
-            if isinstance(state, PartitionState):
-                settled[tp] = (state, committed[0])
+        self._settle(offsets, owned)
         if self.on_committed is not None:
             self.on_committed(offsets)
 

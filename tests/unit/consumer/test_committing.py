@@ -410,6 +410,49 @@ async def test_what_is_given_up_is_committed(state: str, make: Make, cluster: Fa
     await until(lambda: cluster.committed("g").get(ORDERS) == 7)
 
 
+async def _seek_back_during_an_auto_commit(
+    consumer: AIOKafkaConsumer, cluster: FakeCluster, **control: Any
+) -> None:
+    """Commit offset 1, read to 8, and seek back to 1 once the auto-commit of 8 has been sent."""
+    await consumer.start()
+    await consumer.getmany(ORDERS, timeout_ms=2000, max_records=1)
+    await consumer.commit()
+    fault = cluster.control(ApiKey.OFFSET_COMMIT, **control)
+    await consumer.getmany(ORDERS, timeout_ms=2000, max_records=7)
+    waiting = asyncio.ensure_future(consumer.getone(OTHER))
+    await fault.struck()
+    consumer.seek(ORDERS, 1)
+    waiting.cancel()
+
+
+LATE_COMMITS: dict[str, dict[str, Any]] = {
+    "late": {"delay": 0.2},
+    "answered late": {"after_handling": True, "delay": 0.2},
+}
+
+
+@pytest.mark.parametrize("control", LATE_COMMITS.values(), ids=LATE_COMMITS)
+@pytest.mark.parametrize("state", STATES)
+async def test_position_sought_during_an_auto_commit_is_committed_on_stop(
+    state: str, control: dict[str, Any], make: Make, cluster: FakeCluster
+) -> None:
+    consumer = make(state, enable_auto_commit=True, auto_commit_interval_ms=20)
+    await _seek_back_during_an_auto_commit(consumer, cluster, **control)
+    await consumer.stop()
+    await asyncio.sleep(0.3)  # until the late commit would have been handled, too
+    assert cluster.committed("g")[ORDERS] == 1
+
+
+async def test_position_sought_during_an_auto_commit_outlasts_a_new_assignment(
+    make: Make, cluster: FakeCluster
+) -> None:
+    consumer = make(BY_HAND, enable_auto_commit=True, auto_commit_interval_ms=20)
+    await _seek_back_during_an_auto_commit(consumer, cluster, delay=0.2)
+    consumer.assign([OTHER])
+    consumer.assign([ORDERS, OTHER])
+    assert (await consumer.getone(ORDERS)).offset == 1
+
+
 class Committing(ConsumerRebalanceListener):
     """Commits what it is to give back."""
 

@@ -23,7 +23,7 @@ from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import rebase
 from aiokafka_lite.record.record_set import RecordSet
-from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append_batch
 from tests.unit.consumer.test_reading_at_random import rows_of
 
@@ -97,13 +97,14 @@ class Walk:
             self.write_in_transaction: 6,
             self.decide: 5,
             self.start_or_cancel_reader: 12,
-            self.seek: 1,
+            self.seek: 2,
             self.pause: 1,
             self.resume: 3,
-            self.assign: 0.5,
+            self.assign: 1,
             self.lead: 1,
             self.delete: 0.3,
             self.compact: 1,
+            self.delay_a_commit: 6,
             self.rest: 12,
         }
 
@@ -225,6 +226,10 @@ class Walk:
 
     def lead(self) -> None:
         self.cluster.move_leader(*self.chance.choice(self.tps), self.chance.randrange(BROKERS))
+
+    def delay_a_commit(self) -> None:
+        delay, handled = self.chance.choice([0.005, 0.02]), self.chance.random() < 0.5
+        self.cluster.control(ApiKey.OFFSET_COMMIT, delay=delay, after_handling=handled)
 
     # --- what the application does
 
