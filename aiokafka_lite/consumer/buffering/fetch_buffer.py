@@ -234,6 +234,7 @@ class FetchBuffer:
             Exception: The error of the first partition in line, if no records come before it.
         """
         lists: dict[TopicPartition, list[Record]] = {}
+        before: list[tuple[PartitionState, int | None, int]] = []  # the positions to return to
         try:
             while limit > 0 and (state := self._first(among)) is not None:
                 if state.tp in lists:
@@ -246,11 +247,15 @@ class FetchBuffer:
                     if lists:
                         break
                     self._raise_error(state)
+                before.append((state, state.position, state.position_epoch))
                 taken = self._take(state, limit)
                 if taken:
                     lists[state.tp] = taken
                     limit -= len(taken)
             return lists
+        except BaseException:
+            self._take_back(before)
+            raise
         finally:
             if self._drained:
                 self._report_drained()
@@ -267,7 +272,11 @@ class FetchBuffer:
                 if state.fetched.chunk is None and state.fetched.records is None:
                     self._raise_error(state)
                 start, epoch = state.position, state.position_epoch
-                taken = self._take(state, limit)
+                try:
+                    taken = self._take(state, limit)
+                except BaseException:
+                    self._take_back([(state, start, epoch)])
+                    raise
                 if taken and start is not None and state.position is not None:
                     return RecordBatch(
                         state.tp, start, epoch, state.position, state.position_epoch, taken
@@ -350,6 +359,16 @@ class FetchBuffer:
             self._on_chunk_done(state, chunk)
             if chunk.closes or len(taken) == limit:
                 return taken
+
+    def _take_back(self, before: Iterable[tuple[PartitionState, int | None, int]]) -> None:
+        """Return partitions to where they were before a call that an interrupt or MemoryError
+        ended: the caller does not receive the records taken so far, so they are fetched again."""
+        for state, position, epoch in before:
+            if position is not None and position != state.position:
+                self.forget(state)
+                state.return_to(position, epoch)
+                if state not in self._drained:
+                    self._drained.append(state)
 
     def _first_free(self) -> PartitionState | None:
         return next((state for state in self._line if state.at_work is None), None)

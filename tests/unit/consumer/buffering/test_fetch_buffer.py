@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -401,6 +402,54 @@ def test_interrupted_decoding_skips_nothing(columns: bool, monkeypatch: pytest.M
     while (it := take(10)) is not None:
         taken += len(it)
     assert taken == 4
+
+
+def interrupted_once(at: bytes) -> Callable[[bytes | None], bytes | None]:
+    """A deserializer that raises KeyboardInterrupt the first time it sees `at`."""
+    interrupts = [KeyboardInterrupt()]
+
+    def deserialize(value: bytes | None) -> bytes | None:
+        if value == at and interrupts:
+            raise interrupts.pop()
+        return value
+
+    return deserialize
+
+
+def test_lists_of_other_partitions_are_read_again_after_an_interrupt() -> None:
+    bench = Bench(value=interrupted_once(b"v7"))
+    parts = [(0, batch(numbered(3))), (1, batch(numbered(2), 0)), (2, batch([b"v7"]))]
+    bench.arrive(*parts)
+    assert bench.buffer.take_lists(1) != {}  # the first record of partition 0
+    with pytest.raises(KeyboardInterrupt):
+        bench.buffer.take_lists(ALL)
+    assert [bench[each].position for each in range(3)] == [1, 0, 0]
+    assert all(bench[each].fetchable for each in range(3))
+    assert sorted(bench.drained) == [0, 1, 2]
+    assert (bench.buffer.bytes, len(bench.released)) == (0, 1)
+    bench.arrive(*parts)
+    taken = bench.buffer.take_lists(ALL)
+    assert {tp.partition: [each.offset for each in records] for tp, records in taken.items()} == {
+        0: [1, 2],
+        1: [0, 1],
+        2: [0],
+    }
+
+
+def test_decoded_records_are_read_again_after_an_interrupt_of_the_same_batch() -> None:
+    bench = Bench(value=interrupted_once(b"v5"))
+    bench.arrive((0, batch(numbered(10))))
+    first = bench.buffer.next_chunk(4)
+    assert first is not None
+    first.take_many(1)
+    with pytest.raises(KeyboardInterrupt):
+        bench.buffer.take_batch(10)  # the chunk decoded before, then records 4 to 9
+    assert bench[0].position == 1
+    assert bench[0].fetchable
+    bench.arrive((0, batch(numbered(10))))
+    taken = bench.buffer.take_batch(10)
+    assert taken is not None
+    assert [each.offset for each in taken.records] == list(range(1, 10))
 
 
 def test_a_deserializer_that_seeks() -> None:
