@@ -88,6 +88,7 @@ class Walk:
         self.count = 0
         self.given_back = 0
         self.auto_commits = 0
+        self.highest_commit = dict.fromkeys(self.tps, 0)
         self.consumer: AIOKafkaConsumer
         self.producers: list[AIOKafkaProducer] = []
         self.open: dict[AIOKafkaProducer, list[tuple[TopicPartition, int]]] = {}
@@ -153,6 +154,7 @@ class Walk:
             assert not at_work
             for tp, committed in offsets.items():
                 self.check_passed(tp, self.bound(tp), committed.offset)
+                self.highest_commit[tp] = max(self.highest_commit[tp], committed.offset)
                 self.auto_commits += 1
             return offsets
 
@@ -247,10 +249,19 @@ class Walk:
 
     def assign(self) -> None:
         gone = set(self.some(1))
+        floors = {tp: self.floor_after_assignment(tp) for tp in gone}
         self.consumer.assign(self.assigned - gone)
         self.consumer.assign(self.assigned)
-        for tp in gone:
-            self.models[tp].choose(0, self.bound(tp))
+        for tp, floor in floors.items():
+            self.models[tp].choose(0, floor)
+
+    def floor_after_assignment(self, tp: TopicPartition) -> int:
+        """The offset before which a partition that is assigned again begins: where it stood, or
+        was committed if it stood nowhere, because the log had lost the offset sought."""
+        state = self.consumer._core.positions.state(tp)
+        if state.position is None and not state.resumes:
+            return max(self.bound(tp), self.highest_commit[tp])
+        return self.bound(tp)
 
     async def rest(self) -> None:
         await asyncio.sleep(self.chance.choice([0, 0, 0.001, 0.003]))
