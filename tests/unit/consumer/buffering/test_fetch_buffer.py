@@ -453,7 +453,7 @@ def test_decoded_records_are_read_again_after_an_interrupt_of_the_same_batch() -
 
 
 def test_a_deserializer_that_seeks() -> None:
-    bench = Bench(value=lambda value: bench.seek(0, 7))
+    bench: Bench = Bench(value=lambda value: bench.seek(0, 7))
     bench.arrive((0, batch(numbered(10))))
     assert bench.read() == []
     assert bench[0].position == 7
