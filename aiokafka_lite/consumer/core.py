@@ -533,7 +533,7 @@ class ConsumerCore:
         self.fetcher.on_starved()
         self.validation.on_starved()
         if self.group is not None:
-            self.group.on_read(waiting=True)
+            self.group.on_wait()
 
     def _on_group_failure(self) -> None:
         self._waiters.wake()

@@ -202,7 +202,7 @@ class GroupDriver:
     @property
     def inside(self) -> bool:
         """True if the caller is a child task, such as a listener: it must end before the driver."""
-        return asyncio.current_task() in self._children
+        return bool(self._children) and asyncio.current_task() in self._children
 
     @property
     def group_id(self) -> str:
@@ -264,7 +264,7 @@ class GroupDriver:
             waiting: The application waits until the next call of this method. If several calls
                 wait, the wait lasts as long as the last of them.
         """
-        membership, now = self.membership, self._now
+        membership, now = self.membership, self._loop.time()
         self._waiting = waiting
         before = membership.state
         membership.on_poll(now, waiting=waiting)

@@ -122,7 +122,7 @@ class Reader:
             chunk = self._buffer.next_chunk(self._chunk, self._states(among) if among else None)
             if chunk is None:
                 await self._wait(among, None)
-                self._check()
+                self._check_state()
                 continue
             if among:
                 return chunk.take_many(1)[0]
@@ -167,7 +167,7 @@ class Reader:
         await self._begin()
         deadline: float | None = None
         while not self.stopped:
-            self._check()
+            self._check_state()
             lists = self._buffer.take_lists(limit or ALL, self._states(among) if among else None)
             if lists:
                 return lists
@@ -192,7 +192,7 @@ class Reader:
         await self._begin()
         while (taken := take()) is None:
             await self._wait((), None)
-            self._check()
+            self._check_state()
         return taken
 
     def on_free(self) -> None:
@@ -205,6 +205,13 @@ class Reader:
             raise IllegalStateError("The consumer is not started: call `start()` first")
 
     def _check(self) -> None:
+        """Raise pending errors, or begin a read."""
+        self._check_state()
+        if self._watch is not None:
+            self._watch.on_read(bool(self._waiters))
+
+    def _check_state(self) -> None:
+        """Raise pending errors. For a read that has begun, or returns from `_wait`."""
         if self.stopped:
             raise ConsumerStoppedError()
         self._check_home()
@@ -220,7 +227,6 @@ class Reader:
             raise self.error.with_traceback(None)
         if self._watch is not None:
             self._watch.raise_failure()
-            self._watch.on_read(bool(self._waiters))
 
     def _states(self, among: Collection[TopicPartition]) -> set[PartitionState]:
         states = (self._positions.get(tp) for tp in among)

@@ -267,8 +267,16 @@ class ConsumerGroup:
         self._read_at = self._loop.time()
         member, lease = self.driver.membership.group_metadata(), self.leases.renew()
         known = self._read_as
-        if known is None or known != member or known.lease is not lease:
+        if known is None or known.lease is not lease or known != member:
             self._read_as = ConsumerGroupMetadata.leased(member, lease)
+        self._continue(waiting)
+
+    def on_wait(self) -> None:
+        """The read that called `on_read` found no records, and waits until the next call."""
+        self._waiting = True
+        self._continue(True)
+
+    def _continue(self, waiting: bool) -> None:
         self.commits.on_read(waiting)
         if self._started and self._subscription.shared:
             self.driver.poll(waiting)

@@ -47,6 +47,7 @@ class Place:
     __slots__ = (
         "_farewells",
         "_in_flight",
+        "_metadata",
         "_options",
         "era",
         "generation",
@@ -60,6 +61,7 @@ class Place:
         self.generation = NO_GENERATION
         self.protocol = ""
         self.era = 0
+        self._metadata: GroupMetadata | None = None  # the last result of `metadata`
         self._in_flight: dict[str, Sent] = {}
         self._farewells: list[tuple[str, str]] = []  # (member id, reason) of LeaveGroups to send
 
@@ -83,11 +85,15 @@ class Place:
     @property
     def metadata(self) -> GroupMetadata:
         """The identity of this member, for transactions."""
-        member_id = self.member_id if self.taken else NOBODY
-        options = self._options
-        return GroupMetadata(
-            options.group_id, self.generation, member_id, options.group_instance_id
-        )
+        generation = self.generation
+        member_id = self.member_id if generation != NO_GENERATION else NOBODY
+        last = self._metadata
+        if last is None or last.generation != generation or last.member_id != member_id:
+            options = self._options
+            self._metadata = last = GroupMetadata(
+                options.group_id, generation, member_id, options.group_instance_id
+            )
+        return last
 
     # --- its requests
 
