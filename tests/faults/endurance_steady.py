@@ -41,6 +41,7 @@ BURST = 50  # records at a time
 PAUSE = 0.25  # seconds between two bursts
 TOPIC, GROUP, COPIES = "steady", "steady", "steady-copies"
 CALM = 60.0  # seconds of peace that end the run, in which outages' connections close
+IDLE = 20_000  # milliseconds after which a connection that nobody uses any more is closed
 REPEATS_A_MINUTE = 60  # of one log line
 SLACKS: Final = {"descriptors": 3, "sockets": 3, "tasks": 4, "threads": 2, "objects": 3000}
 """What may be used more at the end: a connection more or less, for example."""
@@ -130,7 +131,10 @@ class Service:
     """
 
     def __init__(self, bootstrap: str, modern: bool) -> None:
-        self._common: dict[str, Any] = {"bootstrap_servers": bootstrap}
+        self._common: dict[str, Any] = {
+            "bootstrap_servers": bootstrap,
+            "connections_max_idle_ms": IDLE,
+        }
         self._modern = modern
         self.end = asyncio.Event()
         self.seen: Counter[str] = Counter()
