@@ -252,6 +252,8 @@ class FetchBuffer:
                 if taken:
                     lists[state.tp] = taken
                     limit -= len(taken)
+                else:
+                    before.pop()  # it passed control batches at most
             return lists
         except BaseException:
             self._take_back(before)

@@ -436,6 +436,15 @@ def test_lists_of_other_partitions_are_read_again_after_an_interrupt() -> None:
     }
 
 
+def test_control_batches_are_not_read_again_after_another_partitions_error() -> None:
+    bench = Bench()
+    bench.arrive((0, control_batch()))
+    bench.buffer.fail(bench[1], KafkaError(), stays=True)
+    with pytest.raises(KafkaError):
+        bench.buffer.take_lists(ALL)
+    assert bench[0].position == 1
+
+
 def test_decoded_records_are_read_again_after_an_interrupt_of_the_same_batch() -> None:
     bench = Bench(value=interrupted_once(b"v5"))
     bench.arrive((0, batch(numbered(10))))
