@@ -12,14 +12,14 @@ from aiokafka_lite.errors import IllegalStateError
 __all__ = ["check_home"]
 
 
-def check_home(loop: asyncio.AbstractEventLoop, name: str, remedy: str) -> None:
+def check_home(loop: asyncio.AbstractEventLoop, client: object, remedy: str) -> None:
     """Raise unless the current thread and loop may call the client.
 
     Calls between two runs of the loop are allowed if no other loop runs in this thread.
 
     Args:
         loop: The client's event loop.
-        name: Name of the client, for the error.
+        client: The client, or its name, for the error.
         remedy: What the caller should do instead, for the error.
 
     Raises:
@@ -31,9 +31,9 @@ def check_home(loop: asyncio.AbstractEventLoop, name: str, remedy: str) -> None:
         return
     if loop.is_closed():
         raise IllegalStateError(
-            f"the event loop of {name} is closed: create a new one in the event loop that uses it"
+            f"the event loop of {client} is closed: create a new one in the event loop that uses it"
         )
     if running is not None:
-        raise IllegalStateError(f"{name} belongs to another event loop: {remedy}")
+        raise IllegalStateError(f"{client} belongs to another event loop: {remedy}")
     if loop.is_running():
-        raise IllegalStateError(f"the event loop of {name} runs in another thread: {remedy}")
+        raise IllegalStateError(f"the event loop of {client} runs in another thread: {remedy}")

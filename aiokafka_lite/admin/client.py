@@ -2638,4 +2638,4 @@ class AIOKafkaAdminClient(MetricsPushCalls):
     # Inside
 
     def _check_home(self) -> None:
-        check_home(self._loop, repr(self), "make an admin client in the event loop that uses it")
+        check_home(self._loop, self, "make an admin client in the event loop that uses it")

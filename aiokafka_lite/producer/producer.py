@@ -1160,7 +1160,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
 
     def _check_home(self) -> None:
         self._check_process()
-        check_home(self._loop, repr(self), _REMEDY)
+        check_home(self._loop, self, _REMEDY)
 
     def _check_process(self) -> None:
         if self._forked is not None:
