@@ -12,8 +12,12 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
+from collections import deque
+from math import inf
+from time import monotonic
 from types import GenericAlias
 
+from aiokafka_lite.share.handling._slot_python import LOOK_EVERY as _LOOK_EVERY
 from aiokafka_lite.share.handling._slot_python import Slot as _Twin
 from aiokafka_lite.share.handling._slot_python import Tally as _TwinTally
 from aiokafka_lite.share.handling._slot_python import awaiting
@@ -21,12 +25,15 @@ from aiokafka_lite.share.records._share_record_native cimport ShareRecord, accep
 
 cdef extern from "Python.h":
     bint PyCoro_CheckExact(object)
+    Py_ssize_t Py_SIZE(object)
     ctypedef enum PySendResult:
         PYGEN_RETURN
         PYGEN_ERROR
         PYGEN_NEXT
     PyObject *call "PyObject_CallOneArg"(object function, object argument) noexcept
     PySendResult PyIter_Send(object iterator, object value, PyObject **result) except PYGEN_ERROR
+
+cdef Py_ssize_t LOOK_EVERY = _LOOK_EVERY
 
 cdef extern from *:
     """
@@ -97,21 +104,30 @@ cdef class Slot:
     cdef object _queue
     cdef object _popleft
     cdef object _handler
+    cdef object _clock
     cdef Tally _tally
     cdef object _suspended  # what a handler that has suspended is sent to by
     cdef Py_ssize_t _most  # records that may still be begun
+    cdef Py_ssize_t _unlooked  # of them, those before the next look at the clock
+    cdef double _until  # its time when no further record is begun
 
-    def __cinit__(self, queue not None, handler, Tally tally not None):
+    def __cinit__(self, queue not None, handler, Tally tally not None, clock=monotonic):
+        if type(queue) is not deque:  # `Py_SIZE` is its length
+            raise TypeError("the queue should be a deque")
         self._queue = queue
         self._popleft = queue.popleft
         self._handler = handler
+        self._clock = clock
         self._tally = tally
 
     take_back = _Twin.take_back
 
-    def handle(self, Py_ssize_t most):
+    def handle(self, Py_ssize_t most, double within=inf):
         """Handle records of the queue, and accept each whose handler returns."""
         self._most = most
+        self._unlooked = LOOK_EVERY
+        if most > LOOK_EVERY:
+            self._until = <double>self._clock() + within
         return self
 
     # The awaitable that `handle` returns
@@ -167,9 +183,14 @@ cdef class Slot:
         cdef object handler = self._suspended
         while True:
             if handler is None:
-                if self._most <= 0 or not self._queue:
+                if self._most <= 0 or Py_SIZE(self._queue) == 0:
                     return PYGEN_RETURN
                 self._most -= 1
+                self._unlooked -= 1
+                if self._unlooked < 0:
+                    if <double>self._clock() >= self._until:
+                        return PYGEN_RETURN
+                    self._unlooked = LOOK_EVERY - 1
                 self.record = self._popleft()
                 handler = self.begin()
                 value = None

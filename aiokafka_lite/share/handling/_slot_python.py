@@ -4,15 +4,20 @@ compiler."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
+from math import inf
 from types import CoroutineType
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from aiokafka_lite.share.handling.work import Work
 
-__all__ = ["Slot", "Tally", "awaiting"]
+__all__ = ["LOOK_EVERY", "Slot", "Tally", "awaiting"]
+
+LOOK_EVERY: Final = 32
+"""Records between two looks at the clock."""
 
 _W = TypeVar("_W", bound=Work)
 
@@ -50,6 +55,7 @@ class Slot(Generic[_W]):
         queue: The records to be handled, shared by all slots.
         handler: Called with each record.
         tally: Of the run.
+        clock: In seconds.
 
     Attributes:
         task: Runs the handlers.
@@ -59,11 +65,26 @@ class Slot(Generic[_W]):
         misfit: True once the handler was no coroutine function, or did not take one record.
     """
 
-    __slots__ = ("_handler", "_queue", "_tally", "lost", "misfit", "record", "task", "waiter")
+    __slots__ = (
+        "_clock",
+        "_handler",
+        "_queue",
+        "_tally",
+        "lost",
+        "misfit",
+        "record",
+        "task",
+        "waiter",
+    )
 
     def __init__(
-        self, queue: deque[_W], handler: Callable[[_W], Awaitable[object]], tally: Tally
+        self,
+        queue: deque[_W],
+        handler: Callable[[_W], Awaitable[object]],
+        tally: Tally,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._queue = queue
         self._handler = handler
         self._tally = tally
@@ -73,20 +94,28 @@ class Slot(Generic[_W]):
         self.lost: str | None = None
         self.misfit = False
 
-    async def handle(self, most: int) -> None:
+    async def handle(self, most: int, within: float = inf) -> None:
         """Handle records of the queue, and accept each whose handler returns.
 
         It stops early, with `record` set, after a handler whose lock is lost.
 
         Args:
             most: Maximum records.
+            within: Seconds after which no further record is begun, as far as the clock is looked
+                at: once in `LOOK_EVERY` records.
 
         Raises:
             BaseException: What a handler raised, also a cancellation; `record` is its record.
         """
         queue, tally = self._queue, self._tally
+        until, unlooked = self._clock() + within, LOOK_EVERY
         while most > 0 and queue:
             most -= 1
+            unlooked -= 1
+            if unlooked < 0:
+                if self._clock() >= until:
+                    return
+                unlooked = LOOK_EVERY - 1
             self.record = record = queue.popleft()
             await self._begin(record)
             if self.lost is not None:

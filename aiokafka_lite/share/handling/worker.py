@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
@@ -54,7 +55,8 @@ _W = TypeVar("_W", bound=Work)
 _POLL_MS: Final = 60_000.0  # of one acquisition; only bounds how long an idle call lasts
 _COALESCE: Final = 0.005  # seconds that a free slot waits for others before records are acquired
 _SLICE: Final = 0.005  # seconds after which a slot lets the event loop run
-_LOOK_EVERY: Final = 32  # records between two looks at the clock, if they are quick
+_LOOK: Final = 0.001  # seconds between two looks at the clock and the next lock
+_MOST: Final = 10_000  # records between them, if they are quick
 _RELEASE_MARGIN: Final = 1.0  # seconds that a postponed release precedes the end of its lock
 _LONGEST_DELAY: Final = 60.0  # seconds that a release is postponed at most
 _GRACE: Final = 5.0  # seconds that a cancelled handler may take to end
@@ -91,6 +93,7 @@ class Worker(Generic[_W]):
         self._tasks = TaskOwner(f"{name}: run", self._on_task_error, self._loop)
         self._queue: deque[_W] = deque()
         self._slots: list[Slot[_W]] = []
+        self._clock = _quickest(self._loop.time)
         self._idle: list[Slot[_W]] = []
         self._order: KeyOrder[_W] | None = KeyOrder() if options.ordered_by_key else None
         self._locks: LockKeeper[_W] = LockKeeper(
@@ -247,7 +250,9 @@ class Worker(Generic[_W]):
                 if waiter is not None and not waiter.done():
                     waiter.set_result(None)
             elif len(self._slots) < self._options.concurrency and not self._tasks.closed:
-                slot: Slot[_W] = Slot(self._queue, self._handler, self._tally)
+                slot: Slot[_W] = Slot(
+                    self._queue, self._handler, self._tally, self._clock
+                )
                 self._slots.append(slot)
                 slot.task = self._tasks.spawn(self._serve(slot), f"handler {len(self._slots)}")
             else:
@@ -269,8 +274,7 @@ class Worker(Generic[_W]):
     async def _serve(self, slot: Slot[_W]) -> None:
         """Handle one record after the other until cancelled by the end of the run."""
         queue, time, order = self._queue, self._loop.time, self._order
-        until, last = time() + _SLICE, 0.0
-        credit = 0  # records before the next look at the clock
+        until, looked = time() + _SLICE, 0.0
         while True:
             try:
                 if not queue:
@@ -280,20 +284,20 @@ class Worker(Generic[_W]):
                     slot.waiter = self._loop.create_future()
                     self._idle.append(slot)
                     await slot.waiter
-                    until, credit = time() + _SLICE, 0
+                    until = time() + _SLICE
                     continue
-                if credit <= 0:
-                    now = time()
-                    if now >= until:
-                        slot.record = None
-                        await asyncio.sleep(0)
-                        until = time() + _SLICE
-                        continue
-                    if queue[0].lock_deadline <= now:
-                        self._lose(queue[0], "its lock expired")
-                        continue
-                    credit = 1 if now - last > _SLICE / 5 else _LOOK_EVERY
-                    last = now
+                now = time()
+                if now >= until:
+                    slot.record = None
+                    await asyncio.sleep(0)
+                    until = time() + _SLICE
+                    continue
+                if queue[0].lock_deadline <= now:
+                    self._lose(queue[0], "its lock expired")
+                    continue
+                # After records that took long, each is preceded by such a look.
+                slow = order is not None or now - looked > 2 * _LOOK
+                looked = now
             except asyncio.CancelledError:
                 # Either the run ends, or a handler left a cancellation of its task behind.
                 if self._closing:
@@ -303,10 +307,8 @@ class Worker(Generic[_W]):
                 slot.take_back()
                 continue
             ended: _W | None = None
-            most = credit if order is None else 1
-            credit -= most
             try:
-                await slot.handle(most)
+                await slot.handle(1 if slow else _MOST, _LOOK)
             except asyncio.CancelledError:
                 ended = self._finished(slot)
                 self._on_cancelled(slot, ended)
@@ -489,3 +491,9 @@ class Worker(Generic[_W]):
                 *(self._name, self._tally.outstanding, self._options.drain_timeout),
                 extra=log_extra(self._name),
             )
+
+
+def _quickest(clock: Callable[[], float]) -> Callable[[], float]:
+    """Return the clock of an event loop, without the Python call that asyncio's own takes."""
+    own = getattr(clock, "__func__", None) is asyncio.BaseEventLoop.time
+    return time.monotonic if own else clock
