@@ -173,12 +173,14 @@ class LinkExchanges:
         now = self._time()
         records = size = 0
         budget = MOST_OF_RESPONSE  # offsets that the other partitions may have
-        troubled = False
+        troubled = refused = False
         try:
             for topic in response.responses:
                 for partition in topic.partitions:
                     key = PartitionId(topic.topic_id, partition.partition_index)
                     part = parts.pop(key, None)
+                    if partition.acknowledge_error_code:
+                        refused = True
                     if part is not None:
                         results.on_result(
                             key,
@@ -201,7 +203,8 @@ class LinkExchanges:
             connection.close(error)
             return
         results.on_omitted(parts)
-        self._take_hints(response)
+        if troubled or refused:  # otherwise the leaders mean nothing
+            self._take_hints(response)
         if self._owner.opening.missing:
             self._open(response)
         if not troubled:
@@ -244,10 +247,9 @@ class LinkExchanges:
 
         acquisitions = self._decoding.acquire(ranges, acquire)
         for acquisition in acquisitions:
+            last = acquisition.last
             inside = [
-                (each.first, each.last)
-                for each in ranges
-                if acquisition.base <= each.first <= acquisition.last
+                (each.first, each.last) for each in ranges if acquisition.base <= each.first <= last
             ]
             self._pending.on_acquired(acquisition, inside)
         loop = self._link.loop

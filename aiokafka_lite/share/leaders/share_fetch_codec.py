@@ -1,23 +1,33 @@
-"""Encodes the common ShareFetch request faster than the generated encoder, which encodes all
-others.
+"""Encodes the common ShareFetch request, and decodes its common response, faster than the generated
+code, which does so with all others.
 
-The common case: version 2, and a fetch that forgets no partition. `run` with quick handlers sends a
-request for each `concurrency` records. The generated messages took about 5 % of its CPU time.
+The common case: version 2, a fetch that forgets no partition, and a response without errors. `run`
+with quick handlers sends a request for each `concurrency` records. The generated messages took
+about 10 % of its CPU time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from struct import Struct
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from uuid import UUID
 
+from aiokafka_lite._build import pick
 from aiokafka_lite.protocol.framing import RequestInPieces, decode_response, encode_request
 from aiokafka_lite.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from aiokafka_lite.protocol.primitives import INT32, Buffer, write_unsigned_varint
 from aiokafka_lite.share.pending_acknowledgements import Part
 from aiokafka_lite.share.share_requests import RECORD_LIMIT, Limits, batches, fetch_request
 from aiokafka_lite.share.share_session import PartitionId, SessionFetch
+
+if TYPE_CHECKING:
+    from aiokafka_lite.share.leaders._share_response_python import read_usual
+else:
+    read_usual = pick(
+        "aiokafka_lite.share.leaders._share_response_native",
+        "aiokafka_lite.share.leaders._share_response_python",
+    ).read_usual
 
 __all__ = ["ShareFetchFlight"]
 
@@ -69,6 +79,9 @@ class ShareFetchFlight(RequestInPieces):
         return [encode_request(request, version, correlation_id, client_id)]
 
     def read_response(self, frame: Buffer, version: int) -> ShareFetchResponse:
+        response = read_usual(frame) if version == USUAL else None
+        if response is not None:
+            return response
         return decode_response(frame, ShareFetchResponse, version)[1]
 
     def _usual(self, correlation_id: int, client_id: str | None) -> bytearray:
