@@ -6,14 +6,28 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from aiokafka_lite.share.acquired_records import Item
 from aiokafka_lite.share.share_record import ShareRecord, all_locked
 
-__all__ = ["ShareBuffer"]
+__all__ = ["Feeder", "ShareBuffer"]
 
 Record = ShareRecord[Any, Any]
+
+
+class Feeder(Protocol):
+    """A read that goes on: records reach it as they arrive."""
+
+    def room(self) -> int:
+        """Return how many records may be acquired for it now. Once there may be more, it has the
+        links look again."""
+
+    def takes(self, count: int) -> bool:
+        """True if it can take so many records that were acquired."""
+
+    def take(self, records: Sequence[Any]) -> None:
+        """Take records."""
 
 
 class ShareBuffer:
@@ -29,7 +43,7 @@ class ShareBuffer:
         self._on_expired = on_expired
         self._whole: list[Item] | None = None  # what one response brought, if that is all
         self._items: deque[Item] = deque()
-        self._waiters: dict[asyncio.Future[bool], int] = {}  # with their limits
+        self._waiters: dict[asyncio.Future[bool], int | Feeder] = {}  # with their limits
 
     def __len__(self) -> int:
         return len(self._items) if self._whole is None else len(self._whole)
@@ -41,6 +55,19 @@ class ShareBuffer:
         else:
             self._separate().extend(items)
         self.wake()
+
+    def feed(self, items: Sequence[Item]) -> bool:
+        """Give records to the only read that waits, if it goes on and can take them as they are;
+        otherwise return False, and do nothing."""
+        if len(self._waiters) != 1 or not isinstance(items, list) or len(self):
+            return False
+        for waiter, reader in self._waiters.items():
+            if isinstance(reader, int) or waiter.done() or not reader.takes(len(items)):
+                return False
+            if not all_locked(items, self._loop.time()):
+                return False
+            reader.take(items)
+        return True
 
     def _separate(self) -> deque[Item]:
         """Return all items as a queue."""
@@ -139,14 +166,26 @@ class ShareBuffer:
 
     @property
     def limits(self) -> list[int]:
-        """How many records each waiting read could take."""
-        return list(self._waiters.values())
+        """How many records each waiting read could take, if any."""
+        limits = []
+        for reader in self._waiters.values():
+            room = reader if isinstance(reader, int) else reader.room()
+            if room > 0:
+                limits.append(room)
+        return limits
 
-    async def wait(self, limit: int, deadline: float | None, on_wait: Callable[[], None]) -> bool:
+    @property
+    def awaited(self) -> bool:
+        """True if a read waits."""
+        return bool(self._waiters)
+
+    async def wait(
+        self, limit: int | Feeder, deadline: float | None, on_wait: Callable[[], None]
+    ) -> bool:
         """Wait for a change.
 
         Args:
-            limit: Records that the read can take.
+            limit: Records that the read can take, or the read itself, if it goes on.
             deadline: In loop time; None for no limit.
             on_wait: Called once the read waits.
 

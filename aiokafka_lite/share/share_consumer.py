@@ -566,8 +566,15 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             # Handlers at work are no reason to leave the group after `max_poll_interval_ms`.
             core.group.poll(waiting=True)
 
+        read = getattr(self.getmany, "__func__", None) is AIOKafkaShareConsumer.getmany
         worker = Worker(
-            self, handler, options, core.cluster.client_id, core.cluster.retry_backoff, on_full
+            self,
+            handler,
+            options,
+            core.cluster.client_id,
+            core.cluster.retry_backoff,
+            on_full,
+            core if read else None,  # else it is instrumented, or overridden
         )
         self._workers.append(worker)
         core.lock_watchers.append(worker.check_locks)

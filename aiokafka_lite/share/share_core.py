@@ -44,7 +44,7 @@ from aiokafka_lite.share.leaders.opening import Opening
 from aiokafka_lite.share.loss_log import LossLog
 from aiokafka_lite.share.records.offset_states import ACCEPT, RELEASE, RENEW
 from aiokafka_lite.share.records.record_marks import Acknowledgement, Marks
-from aiokafka_lite.share.share_buffer import ShareBuffer
+from aiokafka_lite.share.share_buffer import Feeder, ShareBuffer
 from aiokafka_lite.share.share_group import ShareGroup
 from aiokafka_lite.share.share_interceptors import intercepted, intercepted_at_delivery
 from aiokafka_lite.share.share_metrics import ShareMetrics
@@ -126,7 +126,7 @@ class ShareCore:
             self.opening,
             self._tasks,
             wake_leaders=self._leaders.wake,
-            reads_wait=lambda: bool(self.buffer.limits),
+            reads_wait=lambda: self.buffer.awaited,
             loop=loop,
         )
         self._tracked: frozenset[str] = frozenset()
@@ -350,6 +350,33 @@ class ShareCore:
             return record
         return None
 
+    async def feed(self, feeder: Feeder) -> None:
+        """Give records to a `run` as they arrive.
+
+        Raises:
+            ConsumerStoppedError: The consumer is stopped.
+            KafkaError: The membership or a fetch failed.
+
+        Cancellation: safe; no record is lost.
+        """
+        self._begin_read()
+        while True:
+            room = feeder.room()
+            taken = self.buffer.take_many(room) if room else []
+            if records := self._seen_by_interceptors(taken):
+                self._on_delivered(records)
+                feeder.take(records)
+                del records
+            if not taken:
+                await self._wait(feeder, None)
+
+    def on_room(self) -> None:
+        """A feeder may have room for more records."""
+        if len(self.buffer):
+            self.buffer.wake()
+        else:
+            self._leaders.wake()
+
     async def next_record(self) -> Record:
         """Return the next record, waiting for it if necessary; raises as `next_records` does."""
         self._begin_read()
@@ -367,14 +394,14 @@ class ShareCore:
         if self._delivered:
             self.accept_delivered()
 
-    async def _wait(self, limit: int, deadline: float | None) -> bool:
+    async def _wait(self, limit: int | Feeder, deadline: float | None) -> bool:
         self._check_running()
         self._count_taken()
         if self._failure is not None:
             failure, self._failure = self._failure, None
             self.group.retry()
             raise failure
-        if deadline is not None and deadline <= self.loop.time():
+        if isinstance(limit, int) and deadline is not None and deadline <= self.loop.time():
             self._wish, self._wished_at = limit, self.loop.time()
             self.group.poll(waiting=False)
             self._leaders.wake()
@@ -384,7 +411,7 @@ class ShareCore:
         try:
             arrived = await self.buffer.wait(limit, deadline, self._leaders.wake)
         finally:
-            self.group.poll(waiting=bool(self.buffer.limits))
+            self.group.poll(waiting=self.buffer.awaited)
         self._check_running()
         return arrived
 
@@ -479,7 +506,11 @@ class ShareCore:
         interceptors = self.options.interceptors
         if interceptors is not None and not interceptors.at_delivery:
             items = intercepted(interceptors, items, self.options.log_name)
-        if items:
+        if not items:
+            return
+        if self._plain and not self.stopping and self.buffer.feed(items):
+            self.metrics.on_records(len(items), self.loop.time())
+        else:
             self.buffer.add(items)
 
     def on_fetched(self, size: int, latency: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["Renewal", "Work", "WorkSource", "describe"]
+__all__ = ["Feed", "Renewal", "Work", "WorkSource", "describe"]
 
 
 class Renewal(Protocol):
@@ -61,6 +61,19 @@ class WorkSource(Protocol[W_co]):
 
         Cancellation loses no record: nothing was acquired, or the next call returns it.
         """
+
+
+class Feed(Protocol):
+    """The consumer that hands acquired records over as they arrive: quicker than `getmany`."""
+
+    async def feed(self, feeder: Any, /) -> None:
+        """Call `take` of the worker until an exception.
+
+        Cancellation loses no record.
+        """
+
+    def on_room(self) -> None:
+        """`room` of a worker may return more than before."""
 
 
 def describe(record: Work) -> str:

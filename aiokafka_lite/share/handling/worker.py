@@ -44,7 +44,7 @@ from aiokafka_lite.share.handling.lock_keeper import LockKeeper
 from aiokafka_lite.share.handling.postponed import Postponed
 from aiokafka_lite.share.handling.run_options import RunOptions
 from aiokafka_lite.share.handling.slot import Slot, Tally
-from aiokafka_lite.share.handling.work import Work, WorkSource, describe
+from aiokafka_lite.share.handling.work import Feed, Work, WorkSource, describe
 
 __all__ = ["Worker"]
 
@@ -72,6 +72,7 @@ class Worker(Generic[_W]):
         name: Of the consumer, for logs.
         backoff: Between acquisitions that fail with a retriable error.
         on_full: Called when all handlers are busy, so that the next acquisition must wait.
+        feed: Where records come from instead of `source.getmany`, or None.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Worker(Generic[_W]):
         name: str,
         backoff: Backoff,
         on_full: Callable[[], None] = lambda: None,
+        feed: Feed | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._source = source
@@ -90,6 +92,12 @@ class Worker(Generic[_W]):
         self._name = name
         self._backoff = backoff
         self._on_full = on_full
+        self._feed = feed
+        self._fed = False  # records come from there now
+        self._few = options.concurrency // 2  # outstanding records: half of the slots are free
+        self._coalescing: asyncio.TimerHandle | None = None  # a free slot waits for others
+        self._coalesced = False  # it has waited
+        self._refused = 0  # acquisitions in a row that failed
         self._tasks = TaskOwner(f"{name}: run", self._on_task_error, self._loop)
         self._queue: deque[_W] = deque()
         self._slots: list[Slot[_W]] = []
@@ -161,17 +169,16 @@ class Worker(Generic[_W]):
     # Acquisition
 
     async def _acquire(self) -> None:
-        limit, tally = self._options.concurrency, self._tally
-        few = limit // 2  # outstanding records: half of the slots are free
-        failures = 0
         while not self._end.is_set():
-            if tally.outstanding > few:
-                await self._wait_for_slots(few)
             try:
-                records = await self._source.getmany(
-                    timeout_ms=_POLL_MS, max_records=limit - tally.outstanding
-                )
-                failures = 0
+                if self._feed is None:
+                    await self._acquire_some()
+                    continue
+                self._fed = True
+                try:
+                    await self._feed.feed(self)
+                finally:
+                    self._fed = False
             except ConsumerStoppedError:
                 self._end.set()
                 return
@@ -179,21 +186,59 @@ class Worker(Generic[_W]):
                 if not error.retriable:
                     self._fail(error)
                     return
-                failures += 1
+                self._refused += 1
                 log.warning(
                     "%s: could not acquire records; retrying: %s",
                     self._name,
                     error,
                     extra=log_extra(self._name),
                 )
-                await asyncio.sleep(self._backoff.delay(failures))
-                continue
+                await asyncio.sleep(self._backoff.delay(self._refused))
             except Exception as error:
                 self._fail(error)
                 return
-            if records:
-                self._take(records)
-                del records  # each is freed once it was handled
+
+    async def _acquire_some(self) -> None:
+        limit, tally = self._options.concurrency, self._tally
+        if tally.outstanding > self._few:
+            await self._wait_for_slots(self._few)
+        records = await self._source.getmany(
+            timeout_ms=_POLL_MS, max_records=limit - tally.outstanding
+        )
+        self._refused = 0
+        if records:
+            self.take(records)
+
+    # The same, where the consumer feeds
+
+    def room(self) -> int:
+        """Return how many records may be acquired: none until half of the slots are free, or for a
+        moment after the first one is. `Feed.on_room` is called then."""
+        limit, tally = self._options.concurrency, self._tally
+        outstanding = tally.outstanding
+        if not self._fed or self._end.is_set():
+            return 0
+        if outstanding >= limit:
+            tally.enough = limit - 1
+            return 0
+        if outstanding > self._few and not self._coalesced:
+            tally.enough = self._few
+            if self._coalescing is None:
+                self._coalescing = self._loop.call_later(_COALESCE, self._on_coalesced)
+            return 0
+        return limit - outstanding
+
+    def _on_coalesced(self) -> None:
+        self._coalescing, self._coalesced = None, True
+        self._wake()
+
+    def takes(self, count: int) -> bool:
+        """True if it can take so many records."""
+        return (
+            self._fed
+            and not self._end.is_set()
+            and self._tally.outstanding + count <= self._options.concurrency
+        )
 
     async def _wait_for_slots(self, few: int) -> None:
         """Wait until no more than `few` records are outstanding, or for a moment after the first
@@ -219,9 +264,13 @@ class Worker(Generic[_W]):
             if self._awaited is awaited:  # the end may wait already
                 self._awaited, self._tally.enough = None, -1
 
-    def _take(self, records: Sequence[_W]) -> None:
+    def take(self, records: Sequence[_W]) -> None:
         """Queue acquired records, and have them handled."""
         self._tally.outstanding += len(records)
+        self._refused, self._coalesced = 0, False
+        if self._coalescing is not None:
+            self._coalescing.cancel()
+            self._coalescing = None
         order = self._order
         if order is None:
             self._queue.extend(records)
@@ -250,9 +299,7 @@ class Worker(Generic[_W]):
                 if waiter is not None and not waiter.done():
                     waiter.set_result(None)
             elif len(self._slots) < self._options.concurrency and not self._tasks.closed:
-                slot: Slot[_W] = Slot(
-                    self._queue, self._handler, self._tally, self._clock
-                )
+                slot: Slot[_W] = Slot(self._queue, self._handler, self._tally, self._clock)
                 self._slots.append(slot)
                 slot.task = self._tasks.spawn(self._serve(slot), f"handler {len(self._slots)}")
             else:
@@ -349,8 +396,10 @@ class Worker(Generic[_W]):
         self._tally.done()
 
     def _wake(self) -> None:
-        """Wake the task that waits for outstanding records."""
+        """Wake the task that waits for outstanding records, or have the links look at `room`."""
         self._tally.enough = -1  # otherwise each further record would call this again
+        if self._fed and self._feed is not None:
+            self._feed.on_room()
         if self._awaited is not None and not self._awaited.done():
             self._awaited.set_result(None)
 
@@ -461,6 +510,10 @@ class Worker(Generic[_W]):
     async def _wind_up(self, acquiring: asyncio.Task[None], drain: bool) -> None:
         """Release what has not started, and let the handlers end."""
         acquiring.cancel()
+        self._fed = False
+        if self._coalescing is not None:
+            self._coalescing.cancel()
+            self._coalescing = None
         self._release_unstarted()
         try:
             if drain and self._tally.outstanding:
