@@ -8,7 +8,7 @@ from typing import Any, Final
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite._threads import NoThreadError, codec_threads
 from aiokafka_lite.record.compression import Bytes
-from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.record.header import ATTRIBUTES_AT, CODEC_MASK, MAGIC_AT, BatchHeader
 from aiokafka_lite.record.record_set import RecordSet
 
 __all__ = ["HEAVY_BATCH", "HEAVY_MESSAGES", "LOOP_LIMIT", "is_heavy", "read_in_thread"]
@@ -30,6 +30,8 @@ def is_heavy(records: Bytes) -> bool:
     """True if decoding would block the event loop: the first batch, taken as typical, is
     compressed and large, or of an old format."""
     if len(records) < min(HEAVY_BATCH, HEAVY_MESSAGES):
+        return False
+    if records[MAGIC_AT] == 2 and not records[ATTRIBUTES_AT + 1] & CODEC_MASK:
         return False
     header = BatchHeader.read(records, 0)
     if header.magic < 2:

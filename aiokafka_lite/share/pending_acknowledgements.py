@@ -173,6 +173,8 @@ class PendingAcknowledgements:
             only: Partitions that the request may name; None: any.
         """
         parts: dict[PartitionId, Part] = {}
+        if not (self._again or self._marked):
+            return parts
         for key in [key for key in self._again if only is None or key in only]:
             queue = self._again[key]
             while queue and key not in parts:
@@ -185,10 +187,11 @@ class PendingAcknowledgements:
         for key in [key for key in self._marked if only is None or key in only]:
             if key in held_back:
                 continue
+            runs: list[Run] = []
             for acquisition in self._marked.pop(key):
-                runs = self._alive(Part(acquisition.take()), now).runs
-                if runs:
-                    parts.setdefault(key, Part([])).runs.extend(runs)
+                runs += self._alive(Part(acquisition.take()), now).runs
+            if runs:
+                parts[key] = Part(runs)
         for part in parts.values():
             self._order(part)
         return parts
@@ -365,7 +368,7 @@ class PendingAcknowledgements:
             return
         key = acquisition.partition_id
         for kinds in (self._open, self._marked, self._renewing):
-            of_partition = kinds.get(key)
+            of_partition = kinds.get(key) if kinds else None
             if of_partition is not None and acquisition in of_partition:
                 del of_partition[acquisition]
                 if not of_partition:

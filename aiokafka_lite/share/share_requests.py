@@ -163,9 +163,10 @@ def acquired_ranges(
     limit = min(most, MOST_OF_PARTITION)
     ranges: list[AcquiredRange] = []
     total = 0
-    for first, last, count in sorted(
-        (each.first_offset, each.last_offset, each.delivery_count) for each in acquired
-    ):
+    found = [(each.first_offset, each.last_offset, each.delivery_count) for each in acquired]
+    if len(found) > 1:
+        found.sort()
+    for first, last, count in found:
         if not 0 <= first <= last or count < 0:
             raise KafkaProtocolError(
                 f"The broker acquired impossible offsets: {first} to {last}, delivery {count}"

@@ -109,7 +109,7 @@ class LeaderLink:
         self._wake = asyncio.Event()
         self._settled = asyncio.Event()  # set, and replaced, after each exchange
         self._flushing = 0  # calls of `flush` that wait
-        self._lingering: asyncio.TimerHandle | None = None  # fires when marks are due
+        self._lingering: asyncio.Handle | None = None  # watches for the time when marks are due
         self._alarm: asyncio.TimerHandle | None = None  # wakes the task
         self._alarm_at = inf  # loop time when it does
         self._closing = False
@@ -171,7 +171,12 @@ class LeaderLink:
         """An acquisition has a mark."""
         self.pending.on_marked(acquisition)
         if self._pace.on_marked(self.loop.time()) and self._lingering is None:
-            # A timer, because the task would wake up twice: now, and when the marks are due.
+            self._lingering = self.loop.call_soon(self._linger)
+
+    def _linger(self) -> None:
+        """Wake the task once the marks are due, unless it runs now, or sets its own timer."""
+        self._lingering = None
+        if self._pace.due != inf and not self._wake.is_set():
             self._lingering = self.loop.call_at(self._pace.due, self._on_lingered)
 
     def _on_lingered(self) -> None:
