@@ -12,7 +12,7 @@ versions (KIP-511).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from struct import Struct as Layout
 from typing import ClassVar, overload
 
@@ -65,9 +65,9 @@ def encode_request(
     return out
 
 
-class RequestInPieces(ABC):
+class RequestInPieces:
     """A request that encodes its frame in pieces, without copying large data, and decodes its own
-    response. For hot paths, as an alternative to `RequestOf`."""
+    response. For hot paths, as an alternative to `RequestOf`. No ABC: its `isinstance` is slow."""
 
     name: ClassVar[str]
     api_key: ClassVar[int]

@@ -111,6 +111,9 @@ class LeaderLinks:
         Returns:
             The number of records for this link, and True if it should not wait long for them.
         """
+        if len(self._links) == 1 and link.able:
+            free = max(wanted - link.claimed, 0)
+            return free, not free
         free = wanted - self.claimed
         able = [each for each in self._links.values() if each.able]
         share, rest = divmod(max(free, 0), len(able))

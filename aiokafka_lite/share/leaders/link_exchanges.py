@@ -375,8 +375,8 @@ class LinkExchanges:
 
 
 def _awaited(parts: Parts) -> bool:
-    return any(
-        run.outcome is not None and run.outcome.awaited
-        for part in parts.values()
-        for run in part.runs
-    )
+    for part in parts.values():
+        for run in part.runs:
+            if run.outcome is not None and run.outcome.awaited:
+                return True
+    return False
