@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
-from aiokafka_lite import AIOKafkaProducer, ShareRecord
+from aiokafka_lite import AIOKafkaProducer, AIOKafkaShareConsumer, ShareRecord
 from aiokafka_lite.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka_lite.testing import FakeCluster
-from tests.unit.share.conftest import MakeShareConsumer
+from tests.unit.share.conftest import GROUP, MakeShareConsumer
 
 pytestmark = pytest.mark.unhurried
 
@@ -151,3 +152,58 @@ async def test_cancelled_stop_closes_the_consumer(
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
+
+
+async def test_an_overridden_getmany_is_used(cluster: FakeCluster) -> None:
+    await produce(cluster, 4)
+    calls = 0
+
+    class Counting(AIOKafkaShareConsumer[bytes, bytes]):
+        async def getmany(self, **arguments: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            return await super().getmany(**arguments)
+
+    await handle_all(
+        Counting("jobs", bootstrap_servers=cluster.bootstrap_servers, group_id=GROUP), 4
+    )
+    assert calls
+
+
+async def handle_all(consumer: AIOKafkaShareConsumer[bytes, bytes], count: int) -> None:
+    complete = asyncio.Event()
+    seen: set[bytes | None] = set()
+
+    async def handle(record: ShareRecord[bytes, bytes]) -> None:
+        seen.add(record.value)
+        if len(seen) == count:
+            complete.set()
+
+    await consumer.start()
+    running = asyncio.create_task(consumer.run(handle))
+    async with asyncio.timeout(PATIENCE):
+        await complete.wait()
+        await consumer.stop()
+        await running
+
+
+async def test_a_run_shares_the_records_with_another_read(
+    cluster: FakeCluster, make: MakeShareConsumer
+) -> None:
+    await produce(cluster, 40)
+    seen: Counter[int] = Counter()
+
+    async def handle(record: ShareRecord[bytes, bytes]) -> None:
+        seen[int(record.value or 0)] += 1
+
+    consumer = make("jobs")
+    await consumer.start()
+    running = asyncio.create_task(consumer.run(handle, concurrency=3))
+    async with asyncio.timeout(PATIENCE):
+        while len(seen) < 40:
+            for record in await consumer.getmany(timeout_ms=5, max_records=2):
+                seen[int(record.value or 0)] += 1
+                record.accept()
+        await consumer.stop()
+        await running
+    assert set(seen.values()) == {1}
