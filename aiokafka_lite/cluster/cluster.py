@@ -1,30 +1,14 @@
 """The client's view of a Kafka cluster: up-to-date metadata, and the brokers.
 
 A `Cluster` begins at the bootstrap addresses, learns the brokers from the first one that answers,
-and then sends requests to the least loaded known broker. When no known broker answers, it returns
-to the bootstrap addresses (KIP-899, KIP-1102). It therefore finds a cluster whose addresses have
-all changed without a restart.
-
-The decisions are in sans-IO modules without a clock: `metadata_merge` (what a response means),
-`tracked_topics` (what to request), `metadata_refresh` (when). This module has the sockets, the
-refresh task and the waiting callers.
+and then sends requests to the least loaded known broker. The modules in `refresh` keep its metadata
+up to date. It therefore finds a cluster whose addresses have all changed without a restart.
 
 Non-obvious:
-- One task refreshes, so at most one refresh is in progress. `request_update` and `add_topic` only
-  record a need and wake the task; a need recorded during a refresh belongs to the next one.
 - `metadata` is replaced between two awaits and never modified. Listeners run right then, in the
   event loop, and must not block.
-- A broker that does not answer a metadata request is given up after `PATIENCE`, long before the
-  request times out, and the next one is tried. A stopped broker must not hide the failover that it
-  caused.
-- A response from a known broker with another cluster id is rejected, because another cluster now
-  uses that address. From a bootstrap address it is accepted, and replaces all data of the old
-  cluster.
 - A start that fails or is cancelled leaves nothing behind, and the next one begins afresh. Topics
   and listeners stay, and versions keep increasing, so that an old version never looks new.
-- A waiting caller waits for the end of a refresh and then checks its own condition. Cancelling one
-  caller does not affect another. Every wait ends: with a response, a lasting error, its deadline or
-  the close.
 """
 
 from __future__ import annotations
@@ -33,7 +17,6 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 
 from aiokafka_lite import _fork
 from aiokafka_lite._arguments import topic_name
@@ -42,53 +25,28 @@ from aiokafka_lite._build import BUILD
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite._version import __version__
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
-from aiokafka_lite.cluster.broker import Broker, Purpose, closed_error
+from aiokafka_lite.cluster.broker import Broker, closed_error
 from aiokafka_lite.cluster.brokers import Brokers
 from aiokafka_lite.cluster.coordinators import Coordinators
-from aiokafka_lite.cluster.large_metadata import MetadataAnswer, MetadataQuestion, read_on
-from aiokafka_lite.cluster.metadata import (
-    EMPTY,
-    NO_CONTROLLER,
-    LeaderHint,
-    Metadata,
-    Node,
-    Partition,
-    metadata_request,
-)
-from aiokafka_lite.cluster.metadata_merge import Merging
-from aiokafka_lite.cluster.metadata_refresh import RefreshSchedule
-from aiokafka_lite.cluster.outage import Outage, Repeated, reason
+from aiokafka_lite.cluster.metadata import EMPTY, LeaderHint, Metadata, Node, Partition
+from aiokafka_lite.cluster.outage import Repeated
 from aiokafka_lite.cluster.reach import Reach, reach
-from aiokafka_lite.cluster.recovery import Recovery
+from aiokafka_lite.cluster.refresh.metadata_waits import MetadataWaits
+from aiokafka_lite.cluster.refresh.recovery import Recovery
+from aiokafka_lite.cluster.refresh.refresh_task import RefreshTask
+from aiokafka_lite.cluster.refresh.tracked_topics import TOPIC_EXPIRY, TrackedTopics
 from aiokafka_lite.cluster.silent_brokers import SilentBrokers
-from aiokafka_lite.cluster.tracked_topics import TOPIC_EXPIRY, TrackedTopics
 from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
-    KafkaTimeoutError,
     NoBrokersAvailable,
     NodeNotReadyError,
-    RebootstrapRequiredError,
-    for_code,
 )
 from aiokafka_lite.net.connection_options import ConnectionOptions
-from aiokafka_lite.net.dial import canonical_addresses
-from aiokafka_lite.net.handshake import OtherBrokerError
 from aiokafka_lite.net.traffic import connection_metrics
-from aiokafka_lite.protocol.messages.metadata import (
-    MetadataRequest,
-    MetadataResponse,
-)
 
 log = logging.getLogger(__name__)
-
-# Seconds that one broker has to answer a metadata request, including the time to connect, before
-# the next broker is tried.
-PATIENCE = 5.0
-
-# The refresh task's longest sleep, in seconds: event loops do not accept unbounded timers.
-_LONGEST_SLEEP = 3600.0
 
 Listener = Callable[[Metadata], None]
 
@@ -125,15 +83,13 @@ class Cluster:
         self.closed = False
         self.retry_backoff = Backoff(retry_backoff, retry_backoff_max)
         self.coordinators = Coordinators()
-        self._allow_auto_create_topics = allow_auto_create_topics
+        self._name = options.client_id or "client"  # in every log line
+        self._log_fields: dict[str, object] = {"kafka_client_id": self._name}
         self._topics = TrackedTopics(topic_expiry)
-        self._schedule = RefreshSchedule(metadata_max_age, self.retry_backoff)
         self._listeners: list[Listener] = []
         self._tasks = TaskOwner("cluster", self._on_task_error)
-        self._recovery = Recovery(options.rebootstrap_after)
+        recovery = Recovery(options.rebootstrap_after)
         self._check_identity = options.check_identity
-        self._canonical_bootstrap = options.canonical_bootstrap
-        self._connect_timeout = options.connect_timeout
         self._brokers = Brokers(
             parse_bootstrap(bootstrap),
             options,
@@ -141,20 +97,28 @@ class Cluster:
             self._on_lost,
             self._on_refused,
             lambda: self.metadata.cluster_id if self._check_identity else None,
-            self._recovery.enabled,
+            recovery.enabled,
         )
-        self._last_error: KafkaError | None = None  # of the last refresh; None if it succeeded
-        self._name = options.client_id or "client"  # in every log line
-        self._log_fields: dict[str, object] = {"kafka_client_id": self._name}
+        self._waits = MetadataWaits(lambda: self.metadata, self.check_open)
+        self._refresh = RefreshTask(
+            self._brokers,
+            self._topics,
+            self._waits,
+            recovery,
+            options,
+            current=lambda: self.metadata,
+            on_refreshed=self._on_refreshed,
+            on_rebootstrap=self._adopt,
+            name=self._name,
+            max_age=metadata_max_age,
+            backoff=self.retry_backoff,
+            allow_auto_create_topics=allow_auto_create_topics,
+        )
         self._silent = SilentBrokers(self._brokers, self.request_update, self._name)
-        self._outage = Outage("no broker answers", "a broker answers")
         self._losses: dict[int, Repeated] = {}  # by node id
         self._introduced = False  # True once the log names the version and build
-        self._waits_for_kafka = False  # `start` has a deadline: it retries instead of raising
         self._started = False
         self._refreshing: asyncio.Task[None] | None = None
-        self._wake = asyncio.Event()  # set: the refresh task looks at the schedule again
-        self._ended = asyncio.Event()  # set, and replaced, at the end of each refresh
         self._forked: KafkaError | None = None  # in a forked child: the error that every use raises
         _fork.watch(self)
 
@@ -178,7 +142,6 @@ class Cluster:
         if self._started:
             raise IllegalStateError("The connection to the cluster has already been started")
         self._started = True
-        self._waits_for_kafka = deadline is not None
         if not self._introduced:
             self._introduced = True
             log.info(
@@ -191,18 +154,14 @@ class Cluster:
             )
         began = asyncio.get_running_loop().time()
         try:
-            self._refreshing = self._tasks.spawn(self._keep_fresh(), "refresh metadata")
+            # With a deadline, the start retries rather than raise what the log then has to say.
+            refreshing = self._refresh.run(log_first=deadline is not None)
+            self._refreshing = self._tasks.spawn(refreshing, "refresh metadata")
             self._refreshing.add_done_callback(self._on_refreshing_done)
-            async with asyncio.timeout_at(deadline):
-                while self.metadata.version == 0:
-                    await self._ended.wait()
-                    self.check_open()
-                    error = self._last_error
-                    if error is not None and (deadline is None or not error.retriable):
-                        raise copy.copy(error)
+            await self._waits.for_start(deadline)
         except TimeoutError:
             passed = asyncio.get_running_loop().time() - began
-            error = self._last_error or KafkaConnectionError(
+            error = self.last_error or KafkaConnectionError(
                 f"Unable to bootstrap from {self._brokers}: "
                 f"no broker answered within {passed:.3g} s"
             )
@@ -237,11 +196,11 @@ class Cluster:
             refreshing.cancel()
         self.metadata = EMPTY
         self.coordinators = Coordinators()
-        self._last_error = None
-        self._schedule.begin_anew()
+        self._waits.record(None)
+        self._refresh.schedule.begin_anew()
         self._silent.close()
         self._brokers.begin_anew()
-        self._end_refresh()  # waiting callers see that the cluster is not started
+        self._waits.wake()  # waiting callers see that the cluster is not started
 
     async def close(self, deadline: float) -> None:
         """Close every connection; end every wait with IllegalStateError. Idempotent.
@@ -260,8 +219,8 @@ class Cluster:
         self.closed = True
         self._silent.close()
         self._brokers.close()
-        self._wake.set()  # ends the refresh task
-        self._end_refresh()
+        self._refresh.close()
+        self._waits.wake()
 
     def _on_forked(self) -> None:
         self.closed = True
@@ -281,7 +240,7 @@ class Cluster:
         self._topics.add(topic_name(name))
         if name in self.metadata.topics:
             return self.metadata.version - 1
-        return self._ask_for([name])
+        return self._refresh.request_new([name])
 
     def set_topics(self, names: Iterable[str] | None) -> int:
         """Keep metadata of exactly these topics (None: all), in addition to those added.
@@ -298,16 +257,16 @@ class Cluster:
         if self._topics.all:
             return self.metadata.version - 1 if had_all else self.request_update()
         unknown = [name for name in self._topics.names if name not in self.metadata.topics]
-        return self._ask_for(unknown) if unknown else self.metadata.version - 1
+        return self._refresh.request_new(unknown) if unknown else self.metadata.version - 1
 
     @property
     def last_error(self) -> KafkaError | None:
         """The error of the last metadata refresh; None if it succeeded."""
-        return self._last_error
+        return self._waits.last_error
 
     def metadata_age(self, now: float) -> float:
         """Seconds since the last full metadata refresh; infinite before the first."""
-        return self._schedule.age(now)
+        return self._refresh.schedule.age(now)
 
     def reach(self, now: float) -> Reach:
         """Which brokers answer, as far as is known without a request.
@@ -315,9 +274,7 @@ class Cluster:
         Args:
             now: In loop time.
         """
-        return reach(
-            self._brokers, now, self._last_error, self.metadata_age(now), ended=self.closed
-        )
+        return reach(self._brokers, now, self.last_error, self.metadata_age(now), ended=self.closed)
 
     def connection_metrics(self, now: float) -> dict[str, float | None]:
         """Kafka's metrics of this client's connections; `now` is loop time."""
@@ -337,8 +294,7 @@ class Cluster:
         Returns:
             A version: any newer metadata was requested after this call.
         """
-        self._wake.set()
-        return self._schedule.request_all()
+        return self._refresh.request_all()
 
     async def wait_for_version(self, newer_than: int, deadline: float) -> Metadata:
         """Wait for the first metadata newer than a version.
@@ -354,23 +310,7 @@ class Cluster:
 
         Cancellation: stops this wait; the refresh continues.
         """
-        began = asyncio.get_running_loop().time()
-        try:
-            async with asyncio.timeout_at(deadline):
-                self.check_open()
-                while self.metadata.version <= newer_than:
-                    await self._ended.wait()
-                    self.check_open()
-                    if self._last_error is not None and not self._last_error.retriable:
-                        # A copy: a shared error would collect the tracebacks of all callers.
-                        raise copy.copy(self._last_error)
-                return self.metadata
-        except TimeoutError:
-            passed = asyncio.get_running_loop().time() - began
-            why = f": {self._last_error}" if self._last_error else ""
-            raise KafkaTimeoutError(
-                f"No newer metadata arrived within {passed:.3g} s{why}"
-            ) from self._last_error
+        return await self._waits.for_version(newer_than, deadline)
 
     async def refresh(self, deadline: float) -> Metadata:
         """Metadata that was requested after this call; see `wait_for_version`.
@@ -399,23 +339,8 @@ class Cluster:
         if known is not None and known.error is None and known.partitions:
             return known.partitions
         # A known error came with another caller's request: ask again.
-        began, number = asyncio.get_running_loop().time(), self._ask_for([topic])
-        try:
-            while True:
-                metadata = await self.wait_for_version(number, deadline)
-                number, known = metadata.version, metadata.topics.get(topic)
-                if known is None:  # the wait was so long that the topic expired as unused
-                    number = self.add_topic(topic)
-                elif known.refused and known.error is not None:
-                    raise known.error(topic)
-                elif known.error is None and known.partitions:
-                    return known.partitions
-        except KafkaTimeoutError as error:
-            cause = error if known is None or known.error is None else known.error(topic)
-            passed = asyncio.get_running_loop().time() - began
-            raise KafkaTimeoutError(
-                f"No broker returned metadata of topic {topic!r} within {passed:.3g} s: {cause}"
-            ) from cause
+        requested = self._refresh.request_new([topic])
+        return await self._waits.for_partitions(topic, requested, deadline, self.add_topic)
 
     def apply_leader_hints(self, hints: Iterable[LeaderHint]) -> bool:
         """Adopt newer leaders from a produce or fetch response (KIP-951).
@@ -516,154 +441,17 @@ class Cluster:
         self.request_update()
 
     def _on_refused(self, broker: Broker, error: KafkaError) -> None:
-        """An attempt to connect failed; the broker may have said that it is another one."""
-        if broker.node_id >= 0 and self._recovery.is_required(error):
-            self._rebootstrap(str(error))
+        self._refresh.on_refused(broker, error)
 
-    def _rebootstrap(self, why: str) -> None:
-        """Close every connection and forget the brokers; the next metadata comes from the
-        bootstrap addresses, whose names are resolved anew."""
-        if not self.metadata.brokers or self.closed:
-            return  # it is doing so already
-        log.warning(
-            "%s: bootstrapping again from %s: %s",
-            self._name,
-            self._brokers,
-            why,
-            extra=self._log_fields,
-        )
-        self._recovery.on_metadata()
-        self._brokers.forget_live()
-        self._adopt(replace(self.metadata, brokers={}, controller_id=NO_CONTROLLER))
-        self.request_update()
-
-    # The refresh
-
-    def _ask_for(self, names: Iterable[str]) -> int:
-        self._wake.set()
-        return self._schedule.request_new(names)
-
-    async def _keep_fresh(self) -> None:
-        """The refresh task: refresh whenever the schedule is due, until the cluster is closed."""
-        loop = asyncio.get_running_loop()
-        while not self.closed:
-            pause = self._schedule.time_to_next(loop.time())
-            if pause <= 0:
-                await self._refresh()
-                continue
-            self._wake.clear()
-            try:
-                async with asyncio.timeout(min(pause, _LONGEST_SLEEP)):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass  # the pause is over
+    # Metadata that changed
 
     def _on_refreshing_done(self, task: asyncio.Task[None]) -> None:
         if task is self._refreshing:
             self.abort()  # however it ended: a closed client is better than one that hangs
 
-    async def _refresh(self) -> None:
-        """One refresh: try one broker after another until one answers."""
-        asked = self._schedule.take_names(self._topics.names)
-        if asked is None and not self._topics.all:
-            asked = self._topics.names
-        errors: dict[Broker, KafkaError] = {}
-        if self._canonical_bootstrap and not self.metadata.brokers:
-            timeout = self._connect_timeout
-            self._brokers.use_seeds(await canonical_addresses(self._brokers.addresses, timeout))
-        while not self.closed:
-            now = asyncio.get_running_loop().time()
-            self._recovery.on_attempt(now)
-            waited = self._recovery.overdue(now)
-            if waited is not None:
-                self._rebootstrap(f"no broker has returned metadata for {waited:.0f} s")
-            broker = self._brokers.next_to_ask(errors)
-            if broker is None:
-                break
-            try:
-                # Before the first metadata there may be no other broker to try.
-                others = self._brokers.next_to_ask((*errors, broker)) is not None
-                async with asyncio.timeout(PATIENCE if self.metadata.version or others else None):
-                    response, api_version = await self._ask(broker, asked)
-                merging = Merging(
-                    self.metadata, api_version=api_version, asked=asked, keep=self._topics.wants
-                )
-                await read_on(response, merging)
-                self._on_answer(broker, response, merging, asked)
-                return
-            except KafkaError as error:
-                errors[broker] = error
-                self._on_refused(broker, error)
-            except TimeoutError:
-                errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
-            except Exception as error:  # an invalid response, or a bug
-                log.exception(
-                    "%s: cannot decode the metadata from %s",
-                    self._name,
-                    broker,
-                    extra=self._log_fields,
-                )
-                errors[broker] = NoBrokersAvailable(repr(error))
-        if self.closed:
-            return
-        now = asyncio.get_running_loop().time()
-        self._schedule.on_failure(now)
-        reasons = "; ".join(f"{broker}: {reason(error)}" for broker, error in errors.items())
-        self._last_error = _failure(errors, reasons)
-        if self.metadata.version or self._waits_for_kafka:  # otherwise `start` raises it
-            line = self._outage.on_failure(now, reasons)
-            if line is not None:
-                log.warning("%s: %s", self._name, line, extra=self._log_fields)
-        self._end_refresh()
-
-    async def _ask(
-        self, broker: Broker, asked: frozenset[str] | None
-    ) -> tuple[MetadataAnswer, int]:
-        connection = await broker.connection(Purpose.GENERAL)
-        api_version = connection.version_of(MetadataRequest)
-        request = metadata_request(asked, api_version, self._allow_auto_create_topics)
-        return await connection.request(MetadataQuestion(request), api_version), api_version
-
-    def _on_answer(
-        self,
-        broker: Broker,
-        response: MetadataResponse,
-        merging: Merging,
-        asked: frozenset[str] | None,
-    ) -> None:
-        if self.closed:
-            return
-        if response.error_code:  # Metadata v13: REBOOTSTRAP_REQUIRED (KIP-1102), and so on
-            # A RebootstrapRequiredError is not final: the next broker may know better.
-            kind = for_code(response.error_code)
-            text = f"{broker} refused the metadata request"
-            if kind is RebootstrapRequiredError and self._recovery.enabled:
-                raise OtherBrokerError(f"{text}: {kind.message}")
-            raise kind(text)
-        expected = self.metadata.cluster_id
-        if broker.node_id >= 0 and expected and response.cluster_id not in (None, expected):
-            broker.disconnect()
-            raise KafkaConnectionError(
-                f"{broker} belongs to cluster {response.cluster_id}, not {expected}"
-            )
-        now = asyncio.get_running_loop().time()
-        newer = merging.finish(response, version=self._schedule.number, current=self.metadata)
-        self._topics.on_answer(now)
-        unsettled = {
-            name
-            for name in (self._topics.names if asked is None else asked)
-            if name in self._topics and (name not in newer.topics or not newer.topics[name].settled)
-        }
-        self._schedule.on_answer(now, unsettled)
-        self._last_error = None
-        self._recovery.on_metadata()
-        line = self._outage.on_success(now)
-        if line is not None:  # at the level of the outage, so that a log shows both or neither
-            log.warning("%s: %s", self._name, line, extra=self._log_fields)
+    def _on_refreshed(self, newer: Metadata) -> None:
         self._adopt(newer)
         self._silent.on_refreshed(newer.brokers)
-        self._brokers.leave_seeds()
-        self._end_refresh()
 
     def _adopt(self, newer: Metadata) -> None:
         """Make a snapshot the current one. There is no await from here to the last listener."""
@@ -680,19 +468,6 @@ class Cluster:
                     extra=self._log_fields,
                 )
 
-    def _end_refresh(self) -> None:
-        """Wake all waiting callers; each checks its own condition."""
-        ended, self._ended = self._ended, asyncio.Event()
-        ended.set()
-
     def _on_task_error(self, name: str, error: BaseException) -> None:
         """A task ended by a bug."""
         log.error("%s: %s failed", self._name, name, exc_info=error, extra=self._log_fields)
-
-
-def _failure(errors: dict[Broker, KafkaError], reasons: str) -> KafkaError:
-    """One error for a refresh that no broker answered; `reasons` has the reason of each."""
-    kinds = {type(error) for error in errors.values()}
-    if len(kinds) == 1 and not (kind := kinds.pop()).retriable:
-        return kind(reasons)
-    return KafkaConnectionError(f"no broker answers: {reasons}")

@@ -28,9 +28,10 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple, Protocol
 
 from aiokafka_lite.cluster.broker import Broker, PerVersion, Purpose
-from aiokafka_lite.cluster.cluster import PATIENCE, Cluster
+from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.metadata import NO_CONTROLLER, Node
+from aiokafka_lite.cluster.refresh.refresh_task import PATIENCE
 from aiokafka_lite.errors import (
     AuthenticationFailedError,
     GroupCoordinatorNotAvailableError,

@@ -14,10 +14,11 @@ from typing import Any
 
 from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.metadata_requests import TopicMetadata
-from aiokafka_lite.cluster.cluster import PATIENCE, Cluster
+from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.large_metadata import Slices
 from aiokafka_lite.cluster.metadata import NO_LEADER, Node
+from aiokafka_lite.cluster.refresh.refresh_task import PATIENCE
 from aiokafka_lite.cluster.retry import ANY, CoordinatorOf, call
 from aiokafka_lite.errors import (
     GroupCoordinatorNotAvailableError,

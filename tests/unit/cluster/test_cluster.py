@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lite.cluster import cluster as cluster_module
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.metadata import LeaderHint, Node
+from aiokafka_lite.cluster.refresh import refresh_task
 from aiokafka_lite.errors import (
     IllegalStateError,
     InvalidTopicError,
@@ -86,7 +86,7 @@ class TestStart:
     async def test_start_without_deadline_waits_for_each_address(
         self, tiny_kafka, cluster_of, monkeypatch
     ):
-        monkeypatch.setattr(cluster_module, "PATIENCE", 0.001)
+        monkeypatch.setattr(refresh_task, "PATIENCE", 0.001)
         kafka = await tiny_kafka()
         kafka.brokers[1].speaking.clear()
         asyncio.get_running_loop().call_later(0.1, kafka.brokers[1].speaking.set)
@@ -95,7 +95,7 @@ class TestStart:
     async def test_start_moves_on_from_an_unresponsive_address(
         self, tiny_kafka, cluster_of, soon, monkeypatch
     ):
-        monkeypatch.setattr(cluster_module, "PATIENCE", 0.05)
+        monkeypatch.setattr(refresh_task, "PATIENCE", 0.05)
         kafka = await tiny_kafka(brokers=3)
         kafka.brokers[1].speaking.clear()
         kafka.brokers[2].speaking.clear()
@@ -305,7 +305,7 @@ class TestRefresh:
     async def test_refresh_moves_on_from_an_unresponsive_broker(
         self, tiny_kafka, cluster_of, soon, monkeypatch
     ):
-        monkeypatch.setattr(cluster_module, "PATIENCE", 0.05)
+        monkeypatch.setattr(refresh_task, "PATIENCE", 0.05)
         kafka = await tiny_kafka(brokers=3)
         cluster = cluster_of(kafka)
         await cluster.start()
@@ -579,7 +579,7 @@ class TestBrokers:
         self, tiny_kafka, cluster_of, soon, monkeypatch
     ):
         """Many silent brokers must not delay the bootstrap addresses (KIP-1102)."""
-        monkeypatch.setattr(cluster_module, "PATIENCE", 0.2)
+        monkeypatch.setattr(refresh_task, "PATIENCE", 0.2)
         kafka = await tiny_kafka(brokers=5)
         kafka.hidden = {1}
         cluster = cluster_of(kafka.bootstrap[:1], options={"rebootstrap_after": 0.1})
@@ -787,7 +787,7 @@ class TestSenselessAnswers:
         kafka.topics["t"] = {0: (1, 0)}
         cluster = cluster_of(kafka)
         await cluster.start()
-        merging, left = cluster_module.Merging, [2]
+        merging, left = refresh_task.Merging, [2]
 
         def stumble(*args, **more):
             if left[0]:
@@ -795,7 +795,7 @@ class TestSenselessAnswers:
                 raise LookupError("what is this?")
             return merging(*args, **more)
 
-        monkeypatch.setattr(cluster_module, "Merging", stumble)
+        monkeypatch.setattr(refresh_task, "Merging", stumble)
         assert 0 in await cluster.partitions_of("t", soon())
         assert left == [0]
 
@@ -816,12 +816,13 @@ class TestSenselessAnswers:
         kafka = await tiny_kafka()
         cluster = cluster_of(kafka)
         await cluster.start()
-        failed = cluster._last_error = TopicAuthorizationFailedError("no")
+        failed = TopicAuthorizationFailedError("no")
+        cluster._waits.record(failed)
         number = cluster.metadata.version
-        cluster._wake.clear()
+        cluster._refresh._wake.clear()
         waits = [asyncio.create_task(cluster.wait_for_version(number, soon())) for _ in range(3)]
         await asyncio.sleep(0)
-        cluster._end_refresh()
+        cluster._waits.wake()
         errors = await asyncio.gather(*waits, return_exceptions=True)
         assert [type(error) for error in errors] == [TopicAuthorizationFailedError] * 3
         assert len({id(error) for error in (failed, *errors)}) == 4

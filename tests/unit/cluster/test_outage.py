@@ -58,8 +58,8 @@ async def test_unreachable_cluster_does_not_flood_the_log(
     attempts = 0
     while attempts < 30:
         cluster.request_update()
-        before = cluster._schedule.number
-        await until(lambda before=before: cluster._schedule.number > before)
+        before = cluster._refresh.schedule.number
+        await until(lambda before=before: cluster._refresh.schedule.number > before)
         attempts += 1
     logged = lines(caplog)
     assert len(logged) == 2, logged

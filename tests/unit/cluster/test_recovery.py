@@ -2,7 +2,7 @@
 
 import pytest
 
-from aiokafka_lite.cluster.recovery import Recovery
+from aiokafka_lite.cluster.refresh.recovery import Recovery
 from aiokafka_lite.errors import KafkaConnectionError, NodeNotReadyError, RebootstrapRequiredError
 from aiokafka_lite.net.handshake import OtherBrokerError
 

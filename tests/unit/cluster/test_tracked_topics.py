@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from aiokafka_lite.cluster.tracked_topics import TOPIC_EXPIRY, TrackedTopics
+from aiokafka_lite.cluster.refresh.tracked_topics import TOPIC_EXPIRY, TrackedTopics
 
 
 def test_default_expiry_is_five_minutes():

@@ -83,7 +83,7 @@ def _looked_up(sender: Any, partition: TopicPartition) -> bool:
     return (
         cluster.metadata.leader(*partition) is None
         and partition.topic in cluster._topics
-        and (cluster._schedule.needed or cluster._schedule.under_way)
+        and (cluster._refresh.schedule.needed or cluster._refresh.schedule.under_way)
         and refreshes
         and sender._on_metadata in cluster._listeners
     )

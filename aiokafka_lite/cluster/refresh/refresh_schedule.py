@@ -22,7 +22,7 @@ from aiokafka_lite._backoff import Backoff
 
 
 class RefreshSchedule:
-    """Decides; `cluster.Cluster` acts.
+    """Decides; `refresh_task.RefreshTask` acts.
 
     Args:
         max_age: Metadata is refreshed at least this often, in seconds.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from aiokafka_lite._backoff import Backoff
-from aiokafka_lite.cluster.metadata_refresh import RefreshSchedule
+from aiokafka_lite.cluster.refresh.refresh_schedule import RefreshSchedule
 
 EXACT = Backoff(1.0, 8.0, jitter=0.0)
 TRACKED = frozenset({"a", "b", "c"})

@@ -1,0 +1,1 @@
+"""Keeping the metadata up to date: what to request, when, and from which broker."""
