@@ -34,6 +34,7 @@ from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, KafkaE
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.handshake import Identity
+from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.net.traffic import Traffic
 from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT, ResponseT_co
 
@@ -277,7 +278,7 @@ class Broker:
         cluster_id = self._cluster_id() if self.node_id >= 0 else None
         expected = None if cluster_id is None else Identity(cluster_id, self.node_id)
         try:
-            connection = await Connection.open(
+            connection = await open_connection(
                 self.node.host, self.node.port, self._options, expected=expected
             )
         except KafkaError as error:

@@ -13,5 +13,7 @@ From the ground up, each importing only those before it:
 - `handshake`: finds the API versions of a broker, from 0.8.2 on;
 - `in_flight`: pending requests, in order, with deadlines (sans-IO);
 - `deadline_timer`: the one timer of a connection;
-- `connection`: combines them; other packages use this one.
+- `connection_errors`: the errors of a connection that is lost;
+- `connection`: combines them: requests out, responses back;
+- `open_connection`: dials, agrees on versions, authenticates; other packages use this one.
 """

@@ -1,8 +1,8 @@
 """A connection to one broker: requests in, futures of responses out.
 
-`Connection.open` dials, negotiates API versions, and authenticates. After that `send` is
-synchronous: it encodes, queues, and returns a future. Requests sent during one pass of the event
-loop are written together, except that a request on an idle connection is written at once.
+`open_connection` opens it. After that `send` is synchronous: it encodes, queues, and returns a
+future. Requests sent during one pass of the event loop are written together, except that a request
+on an idle connection is written at once.
 
 A connection fails as a whole: when the socket is lost, a response is overdue or out of order, or
 bytes are malformed. Then every pending future gets KafkaConnectionError, `on_close` is called, and
@@ -23,19 +23,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from aiokafka_lite.errors import (
-    AuthenticationFailedError,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaProtocolError,
-)
+from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
+from aiokafka_lite.net.connection_errors import chained, hung_up_hint, lost_error
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.deadline_timer import Alarm
 from aiokafka_lite.net.dial import dial, expired_certificate
 from aiokafka_lite.net.frames import Frame, FrameReceiver
-from aiokafka_lite.net.handshake import Identity, Rung, decode, find_versions, ladder
+from aiokafka_lite.net.handshake import decode
 from aiokafka_lite.net.in_flight import RAW, InFlight, Pending, Promise
 from aiokafka_lite.net.throttle import Throttle, responds_before_throttling, throttle_of
 from aiokafka_lite.net.tls.tls_failures import refused
@@ -52,15 +48,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LAST_CORRELATION_ID: Final = 2**31 - 1
-LARGEST_HANDSHAKE: Final = 1024 * 1024
-"""Maximum number of bytes of a response before the broker is authenticated, so that no other server
-makes a client allocate `max_response_bytes`."""
 AT_ONCE: Final = 1.0
 """Seconds within which a listener hangs up on a client with the wrong security settings."""
 
 
 class Connection:
-    """An open connection, created only by `open`.
+    """A connection, made and opened only by `open_connection`.
 
     Attributes:
         host: Host as dialled.
@@ -94,98 +87,39 @@ class Connection:
         self._last_used = self.answered_at = self.asked_at = self._loop.time()
         self._alarm = Alarm(self._loop, self._on_alarm)
 
-    @classmethod
-    async def open(
-        cls,
-        host: str,
-        port: int,
-        options: ConnectionOptions,
-        *,
-        expected: Identity | None = None,
-    ) -> Self:
-        """Connect to a broker, agree on versions, and authenticate.
+    # Opening, in the order of these methods
 
-        Args:
-            host: Name or address of the broker; all addresses of a name are tried in turn.
-            port: TCP port.
-            options: The connection's options, whose cache remembers the broker's versions.
-            expected: The broker expected there, as the metadata names it; None at bootstrap.
+    async def dial(self) -> None:
+        """Connect the socket; with TLS, its handshake, too."""
+        await dial(self.host, self.port, self._options, self._transport)
+
+    def begin_handshake(self, *, largest: int | None = None) -> None:
+        """Begin to send requests; their responses may have `largest` bytes, if it is given."""
+        options = self._options
+        if largest is not None:
+            self._receiver.limit = min(largest, options.max_response_bytes)
+        if options.connections_max_idle is not None:
+            self._alarm.arm(self._last_used + options.connections_max_idle)
+
+    def on_versions(self, versions: BrokerVersions) -> None:
+        """The versions of the broker are known."""
+        self.versions = versions
+
+    def on_authenticated(self, renewal: Renewal) -> None:
+        """The broker accepted this client; `renewal` renews the session."""
+        self._renewal = renewal
+
+    def on_open(self) -> None:
+        """Any request may be sent now.
 
         Raises:
-            OtherBrokerError: It is not the expected broker (since Kafka 4.4, KIP-1242).
-            NodeNotReadyError: The broker answered ApiVersions with another error.
-            KafkaConnectionError: No address accepted the connection, or it was lost.
-            AuthenticationFailedError: The broker rejected this client, or this client the broker.
-            UnsupportedVersionError: There is no common version of ApiVersions.
-            KafkaProtocolError: The other side is not a Kafka broker.
-
-        Cancellation: closes the connection.
+            KafkaConnectionError: The connection was lost meanwhile.
         """
-        known = options.known.recall(host, port)
-        no_answer = KafkaConnectionError(f"no request was sent to {host}:{port}")
-        for step in ladder(options, known):
-            self = cls(host, port, options)
-            dialled = False
-            try:
-                await dial(host, port, options, self._transport)
-                dialled = True
-                if step.rung in (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY):
-                    self._receiver.limit = min(LARGEST_HANDSHAKE, options.max_response_bytes)
-                if options.connections_max_idle is not None:
-                    self._alarm.arm(self._last_used + options.connections_max_idle)
-                try:
-                    found = await find_versions(self, step, options, known, expected)
-                except KafkaConnectionError as error:
-                    if isinstance(self.last_error, KafkaProtocolError | AuthenticationFailedError):
-                        raise self.last_error from error
-                    log.debug("%s: %s did not answer %s", options.client_id, self, step.rung.value)
-                    no_answer = error
-                    continue
-                self.versions, learned = found
-                if (
-                    step.rung is not Rung.ASSUME
-                    and learned.release is not None
-                    and not options.known.believes(host, port, learned.release)
-                ):
-                    self.close()
-                    return await cls.open(host, port, options, expected=expected)
-                if self._closed and learned.release is not None:
-                    # The request that revealed the release also ended the connection: reconnect.
-                    options.known.remember(host, port, learned)
-                    return await cls.open(host, port, options, expected=expected)
-                if options.mechanism is not None:
-                    # Most connections do not authenticate.
-                    from aiokafka_lite.net.authenticate import authenticate
-                    from aiokafka_lite.net.reauthentication import Renewal
-
-                    limit = options.request_timeout
-                    lifetime = await authenticate(self, options.mechanism, limit)
-                    self._renewal = Renewal(self, options.mechanism, lifetime, self.close, limit)
-                self._receiver.limit = options.max_response_bytes
-                if self._closed:
-                    # It was lost after the last response, before this coroutine resumed.
-                    raise self._lost_error()
-            except BaseException:
-                if dialled:
-                    options.known.on_miss(host, port)
-                self.close()
-                raise
-            options.known.remember(host, port, learned)
-            self._greeted_by = self._correlation_id
-            return self
-        options.known.forget(host, port)
-        options.known.on_miss(host, port)
-        if known is not None:
-            raise no_answer  # a known broker that does not respond now
-        raise _chained(
-            KafkaConnectionError(
-                f"{no_answer.args[0]}; the address accepts connections but answers no Kafka "
-                f"request: check that it is a listener for {options.security_protocol} (the "
-                "client's security_protocol)"
-                + (" and whether it requires a client certificate" if options.tls else "")
-            ),
-            no_answer,
-        )
+        self._receiver.limit = self._options.max_response_bytes
+        if self._closed:
+            # It was lost after the last response, before the opening coroutine resumed.
+            raise self._lost_error()
+        self._greeted_by = self._correlation_id
 
     # Sending
 
@@ -493,7 +427,7 @@ class Connection:
         try:
             pending = self._in_flight.take_answered(frame)
         except KafkaProtocolError as error:
-            self.close(_chained(type(error)(f"{self}: {error.args[0]}"), error))
+            self.close(chained(type(error)(f"{self}: {error.args[0]}"), error))
             return
         self.traffic.on_response(len(frame) + 4, now - pending.sent_at, now)
         future = pending.future
@@ -514,8 +448,8 @@ class Connection:
             # No decoder error, bugs included, may leave the caller waiting or let the stream
             # continue unnoticed.
             text = f"{self}: the response to {pending} cannot be read: {error}"
-            pending.fail(_chained(KafkaProtocolError(text), error))
-            self.close(_chained(KafkaProtocolError(text), error))
+            pending.fail(chained(KafkaProtocolError(text), error))
+            self.close(chained(KafkaProtocolError(text), error))
             return
         future.set_result(response)
 
@@ -526,17 +460,17 @@ class Connection:
 
     def _on_lost(self, reason: Exception | None) -> None:
         if isinstance(reason, KafkaProtocolError):
-            self.close(_chained(type(reason)(f"{self}: {reason.args[0]}"), reason))
+            self.close(chained(type(reason)(f"{self}: {reason.args[0]}"), reason))
         elif not self._greeted_by and (refusal := self._refusal(reason)) is not None:
             # With TLS 1.3, a broker checks the certificate after the client's handshake.
-            self.close(_chained(refusal, reason))
+            self.close(chained(refusal, reason))
         elif reason is None:
             hint = self._hint()
             self.close(KafkaConnectionError(f"{self}: the broker closed the connection{hint}"))
         else:
             hint = self._hint()
             error = KafkaConnectionError(f"{self}: the connection was lost: {reason}{hint}")
-            self.close(_chained(error, reason))
+            self.close(chained(error, reason))
         self._fail_all(self._leaving)
 
     def _refusal(self, reason: Exception | None) -> KafkaError | None:
@@ -552,11 +486,7 @@ class Connection:
             return ""
         if self._loop.time() - self._last_used > AT_ONCE:
             return ""
-        certificate = " or a client certificate" if options.tls else ""
-        return (
-            f" at the first request, as a listener does that requires SASL{certificate}: check "
-            f"security_protocol, which is {options.security_protocol}"
-        )
+        return hung_up_hint(options)
 
     def _fail_all(self, queue: InFlight) -> None:
         for pending in queue.take_all():
@@ -568,15 +498,7 @@ class Connection:
             pending.fail(self._lost_error())
 
     def _lost_error(self) -> KafkaConnectionError:
-        """Return a new error that says why the connection is closed."""
-        reason = self.last_error
-        if isinstance(reason, KafkaConnectionError):
-            return _chained(KafkaConnectionError(*reason.args), reason.__cause__)
-        if reason is None:
-            return KafkaConnectionError(f"{self}: the connection was closed")
-        return _chained(
-            KafkaConnectionError(f"{self}: the connection was closed: {reason}"), reason
-        )
+        return lost_error(str(self), self.last_error)
 
     def _on_alarm(self) -> None:
         """Check for overdue requests and for an idle connection."""
@@ -616,12 +538,3 @@ class Connection:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.in_flight} in flight"
         return f"<Connection to {self}: {state}>"
-
-
-ErrorT = TypeVar("ErrorT", bound=KafkaError)
-
-
-def _chained(error: ErrorT, cause: BaseException | None) -> ErrorT:
-    """Return the error as if raised from its cause."""
-    error.__cause__ = cause
-    return error

@@ -37,10 +37,10 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
 )
 from aiokafka_lite.net.authenticate import Mechanism
-from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.gss import KerberosLogin
 from aiokafka_lite.net.gss.gss_library import LibraryContext, find_library
+from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.net.sasl.aws_msk_iam import AwsMskIam
 from aiokafka_lite.net.sasl.gssapi import Gssapi
 from aiokafka_lite.net.sasl.oauthbearer import OAuthBearer
@@ -79,7 +79,7 @@ DOCUMENTED: Final = (
     NodeNotReadyError,
     UnsupportedVersionError,
 )
-"""What `Connection.open` may raise."""
+"""What `open_connection` may raise."""
 
 LONGEST_TEXT: Final = 2000
 """Characters of an error: a broker does not choose its length."""
@@ -317,7 +317,7 @@ async def attempt(broker: HostileBroker, options: ConnectionOptions, tally: Tall
     cpu = time.process_time()
     try:
         async with asyncio.timeout(PATIENCE):
-            connection = await Connection.open("127.0.0.1", broker.port, options)
+            connection = await open_connection("127.0.0.1", broker.port, options)
     except DOCUMENTED as error:
         if len(str(error)) > LONGEST_TEXT:
             raise AssertionError(

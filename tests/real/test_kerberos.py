@@ -12,11 +12,11 @@ import pytest
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.admin import AIOKafkaAdminClient
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
-from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.gss.gss_context import KerberosLogin, NewContext
 from aiokafka_lite.net.gss.gss_library import LibraryContext, find_library
 from aiokafka_lite.net.gss.gss_package import PackageContext, find_package
+from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.net.sasl.gssapi import Gssapi
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
@@ -167,9 +167,9 @@ async def test_each_implementation_of_gss(
     host, port = guarded.bootstrap_of("SASL_PLAINTEXT").split(":")
     if bare:
         with bare_tokens():
-            connection = await Connection.open(host, int(port), options)
+            connection = await open_connection(host, int(port), options)
     else:
-        connection = await Connection.open(host, int(port), options)
+        connection = await open_connection(host, int(port), options)
     answer = await connection.request(MetadataRequest(topics=[]), 1)
     assert [broker.host for broker in answer.brokers] == ["localhost"]
     connection.close()

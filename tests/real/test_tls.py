@@ -9,9 +9,9 @@ import pytest
 
 from aiokafka_lite import AIOKafkaAdminClient, AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError, KafkaError
-from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.handshake import Identity, OtherBrokerError
+from aiokafka_lite.net.open_connection import open_connection
 from tests.certificates import Authority
 from tests.proxies import ProxyServer
 from tools.kafka import KafkaCluster, Security
@@ -149,10 +149,10 @@ async def test_brokers_check_the_identity_that_clients_expect(secured: KafkaClus
         cluster = await admin.describe_cluster()
     cluster_id, node_id = cluster["cluster_id"], cluster["brokers"][0]["node_id"]
     host, _, port = address.partition(":")
-    connection = await Connection.open(
+    connection = await open_connection(
         host, int(port), ConnectionOptions(), expected=Identity(cluster_id, node_id)
     )
     connection.close()
     for wrong in (Identity("another-cluster", node_id), Identity(cluster_id, node_id + 7)):
         with pytest.raises(OtherBrokerError, match="REBOOTSTRAP_REQUIRED"):
-            await Connection.open(host, int(port), ConnectionOptions(), expected=wrong)
+            await open_connection(host, int(port), ConnectionOptions(), expected=wrong)

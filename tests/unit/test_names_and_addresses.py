@@ -10,9 +10,9 @@ import pytest
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.errors import KafkaConfigurationError, KafkaConnectionError
 from aiokafka_lite.net import dial as dialling
-from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.dial import canonical_addresses
+from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.testing import FakeCluster
 
 
@@ -70,7 +70,7 @@ async def test_silent_address_of_a_name_does_not_delay_the_start(
         names.addresses["kafka.example"] = [host, "127.0.0.2"]
         options = ConnectionOptions(connect_timeout=3600)
         async with asyncio.timeout(60):
-            connection = await Connection.open("kafka.example", port, options)
+            connection = await open_connection("kafka.example", port, options)
         connection.close()
 
 
@@ -109,8 +109,8 @@ async def test_address_whose_broker_does_not_answer_is_tried_last(names: Names) 
         names.addresses["kafka.example"] = ["127.0.0.1", "127.0.0.2"]
         options = ConnectionOptions()
         with pytest.raises(KafkaConnectionError):
-            await Connection.open("kafka.example", port, options)
-        connection = await Connection.open("kafka.example", port, options)
+            await open_connection("kafka.example", port, options)
+        connection = await open_connection("kafka.example", port, options)
         connection.close()
     dead.close()
     await dead.wait_closed()

@@ -8,6 +8,7 @@ import pytest
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.connection import Connection
+from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.testing import FakeCluster
 
 pytestmark = pytest.mark.unhurried
@@ -19,14 +20,12 @@ ORDERS = TopicPartition("orders", 0)
 def identities(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The broker that each connection expected."""
     seen: list[Any] = []
-    open_connection = Connection.open.__func__  # type: ignore[attr-defined]
 
-    async def watched(cls: type[Connection], *args: Any, expected: Any = None) -> Connection:
+    async def watched(*args: Any, expected: Any = None) -> Connection:
         seen.append(expected)
-        connection: Connection = await open_connection(cls, *args, expected=expected)
-        return connection
+        return await open_connection(*args, expected=expected)
 
-    monkeypatch.setattr(Connection, "open", classmethod(watched))
+    monkeypatch.setattr("aiokafka_lite.cluster.broker.open_connection", watched)
     return seen
 
 

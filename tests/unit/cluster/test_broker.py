@@ -12,7 +12,6 @@ from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Broker, PerVersion, Purpose
 from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, UnsupportedVersionError
-from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.registry import ApiKey
@@ -353,7 +352,7 @@ async def test_base_exception_in_an_attempt_fails_its_callers(tiny_kafka, monkey
     node = Node(1, "127.0.0.1", server.port)
     broker = Broker(node, ConnectionOptions(), Backoff(0.001, 0.002), owner, lambda *_: None)
     with monkeypatch.context() as patch:
-        patch.setattr(Connection, "open", die)
+        patch.setattr("aiokafka_lite.cluster.broker.open_connection", die)
         async with asyncio.timeout_at(soon()):
             with pytest.raises(KafkaConnectionError, match="nothing catches this"):
                 await broker.connection()

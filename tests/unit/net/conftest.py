@@ -12,6 +12,7 @@ import uvloop
 
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.open_connection import open_connection
 from tests.fair_loop import new_loop
 from tests.unit.net.scripted import Script, ScriptedBroker
 
@@ -52,7 +53,7 @@ async def connect() -> AsyncIterator[Callable[..., Any]]:
     async def open_one(broker: ScriptedBroker, host: str = "127.0.0.1", **given: Any) -> Connection:
         expected = given.pop("expected", None)
         options = given.pop("options", None) or ConnectionOptions(**given)
-        connection = await Connection.open(host, broker.port, options, expected=expected)
+        connection = await open_connection(host, broker.port, options, expected=expected)
         connections.append(connection)
         return connection
 

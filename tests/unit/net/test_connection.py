@@ -21,6 +21,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.net.connection import LAST_CORRELATION_ID, Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.protocol.framing import encode_response
 from aiokafka_lite.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -612,7 +613,7 @@ async def test_open_fails_without_a_listener(connect: Connect) -> None:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
         with pytest.raises(KafkaConnectionError, match=f"cannot connect to 127.0.0.1:{port}"):
-            await Connection.open("127.0.0.1", port, ConnectionOptions())
+            await open_connection("127.0.0.1", port, ConnectionOptions())
 
 
 async def test_cancelled_open_closes_its_socket(serve: Serve) -> None:
@@ -625,7 +626,7 @@ async def test_cancelled_open_closes_its_socket(serve: Serve) -> None:
         gone.set()
 
     broker = await serve(script)
-    opening = asyncio.create_task(Connection.open("127.0.0.1", broker.port, ConnectionOptions()))
+    opening = asyncio.create_task(open_connection("127.0.0.1", broker.port, ConnectionOptions()))
     async with asyncio.timeout(5):
         await came.wait()
         opening.cancel()
@@ -645,7 +646,7 @@ async def test_open_cancelled_at_any_step_leaves_nothing_open(
     host = "localhost" if tls else "127.0.0.1"
     opened = 0
     for steps in range(40):
-        opening = asyncio.create_task(Connection.open(host, broker.port, options))
+        opening = asyncio.create_task(open_connection(host, broker.port, options))
         for _ in range(steps):
             await asyncio.sleep(0)
         opening.cancel()
@@ -672,7 +673,7 @@ async def test_a_response_that_arrived_while_the_loop_was_blocked_is_not_overdue
     """Both loops read sockets before they run timers, as Java reads before it checks deadlines."""
     with FakeCluster() as cluster:  # in a thread of its own: it answers while this loop is blocked
         host, _, port = cluster.bootstrap_servers.rpartition(":")
-        connection = await Connection.open(host, int(port), ConnectionOptions())
+        connection = await open_connection(host, int(port), ConnectionOptions())
         sent = connection.send(MetadataRequest(topics=[]), 1, timeout=1.0)
         await asyncio.sleep(0)  # uvloop writes in its next iteration
         transport: Any = connection._transport._transport

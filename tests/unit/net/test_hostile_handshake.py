@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from aiokafka_lite.errors import KafkaConnectionError, KafkaProtocolError
-from aiokafka_lite.net.connection import LARGEST_HANDSHAKE, Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.open_connection import LARGEST_HANDSHAKE, open_connection
 from aiokafka_lite.net.sasl.plain import Plain
 from tests.fuzz import handshake
 from tests.seeds import seeds
@@ -32,6 +32,6 @@ async def test_unauthenticated_broker_cannot_claim_a_large_response() -> None:
         security_protocol="SASL_PLAINTEXT", mechanism=Plain("alice", "secret")
     )
     with pytest.raises((KafkaConnectionError, KafkaProtocolError), match="larger than the limit"):
-        await Connection.open("127.0.0.1", port, options)
+        await open_connection("127.0.0.1", port, options)
     server.close()
     await server.wait_closed()

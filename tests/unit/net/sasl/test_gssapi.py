@@ -12,6 +12,7 @@ from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.gss import KerberosLogin
+from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.net.sasl import gssapi
 from aiokafka_lite.net.sasl.gssapi import LONGEST_ANSWER, MOST_STEPS, Gssapi
 from aiokafka_lite.protocol.api_keys import ApiKey
@@ -48,15 +49,15 @@ def alice(gss: StandInGss, **options: Any) -> ConnectionOptions:
     )
 
 
-async def open_connection(cluster: FakeCluster, options: ConnectionOptions) -> Connection:
+async def connect_to(cluster: FakeCluster, options: ConnectionOptions) -> Connection:
     host, _, port = cluster.bootstrap_servers.rpartition(":")
-    return await Connection.open(host, int(port), options)
+    return await open_connection(host, int(port), options)
 
 
 async def test_client_logs_in_and_no_step_runs_in_the_event_loop(
     cluster: FakeCluster, gss: StandInGss
 ) -> None:
-    connection = await open_connection(cluster, alice(gss))
+    connection = await connect_to(cluster, alice(gss))
     assert await connection.request(MetadataRequest(topics=[]), 1)
     assert cluster.requests[-1].principal == "User:alice"
     assert gss.services == ["kafka@127.0.0.1"]
@@ -67,7 +68,7 @@ async def test_client_logs_in_and_no_step_runs_in_the_event_loop(
 
 async def test_unknown_principal_is_refused(cluster: FakeCluster, gss: StandInGss) -> None:
     with pytest.raises(AuthenticationFailedError):
-        await open_connection(cluster, alice(gss, principal="mallory"))
+        await connect_to(cluster, alice(gss, principal="mallory"))
     assert gss.closed == 1
 
 
@@ -80,7 +81,7 @@ async def test_failure_of_gss_is_raised_as_it_is(
 ) -> None:
     gss.failure = failure
     with pytest.raises(type(failure), match=failure.args[0]):
-        await open_connection(cluster, alice(gss))
+        await connect_to(cluster, alice(gss))
     assert gss.closed == 1
 
 
@@ -90,7 +91,7 @@ async def test_kdc_that_does_not_answer_fails_the_attempt(
     gss.silent = threading.Event()
     try:
         with pytest.raises(KafkaConnectionError, match="GSSAPI made no token"):
-            await open_connection(cluster, alice(gss, request_timeout=0.2))
+            await connect_to(cluster, alice(gss, request_timeout=0.2))
     finally:
         gss.silent.set()
 
@@ -118,7 +119,7 @@ async def test_sessions_are_renewed_on_the_same_connection(
     settings: dict[str, Any] = {"users": {"alice": "-"}, "sasl_mechanisms": ["GSSAPI"]}
     # Time stands still for the broker: it closes no connection whose client is slow.
     with FakeCluster(sasl_session_lifetime=0.5, clock=VirtualClock(), **settings) as cluster:
-        connection = await open_connection(cluster, alice(gss))
+        connection = await connect_to(cluster, alice(gss))
         async with asyncio.timeout(60):
             while len(gss.services) < 3:
                 await connection.request(MetadataRequest(topics=[]), 1)

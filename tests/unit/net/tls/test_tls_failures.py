@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError, KafkaError
-from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.net.tls.tls_failures import explained, refused
 from aiokafka_lite.testing import FakeCluster
 from tests.certificates import Authority, Certificate
@@ -103,7 +103,7 @@ async def broker_with(context: ssl.SSLContext | None) -> AsyncIterator[int]:
 async def failure(port: int, host: str = "localhost", **arguments: Any) -> KafkaError:
     with pytest.raises(KafkaError) as caught:
         async with asyncio.timeout(60):
-            await Connection.open(host, port, options(**arguments))
+            await open_connection(host, port, options(**arguments))
     return caught.value
 
 
@@ -117,7 +117,7 @@ async def test_mutual_tls_succeeds(
             ssl_keyfile=encrypted.key,
             ssl_password="hush",
         )
-        connection = await Connection.open("localhost", port, chosen)
+        connection = await open_connection("localhost", port, chosen)
         connection.close()
 
 
@@ -139,7 +139,7 @@ async def test_certificate_of_another_host(authority: Authority) -> None:
         error = await failure(port, "127.0.0.1", ssl_cafile=authority.cert)
         assert "connect to a name in the certificate" in str(error)
         chosen = options(ssl_cafile=authority.cert, ssl_check_hostname=False)
-        connection = await Connection.open("localhost", port, chosen)
+        connection = await open_connection("localhost", port, chosen)
         connection.close()
 
 
@@ -164,7 +164,7 @@ async def test_authority_without_key_usage_under_strict_verification(tmp_path: P
 
         strict.verify_flags &= ~ssl.VERIFY_X509_STRICT
         for chosen in (options(ssl_context=strict), options(ssl_cafile=old.cert)):
-            connection = await Connection.open("localhost", port, chosen)
+            connection = await open_connection("localhost", port, chosen)
             connection.close()
 
 
