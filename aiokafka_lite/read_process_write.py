@@ -327,7 +327,7 @@ class ExactlyOnce:
     def _give_back(self) -> None:
         """Rewind the partitions to the batch, except those that were sought or revoked since."""
         for taken, state, generation in self._parts:
-            self._core.give_back(state, generation, taken.start, taken.start_epoch)
+            self._core.positioning.give_back(state, generation, taken.start, taken.start_epoch)
         self._failure = None
         self._end()
 
@@ -448,9 +448,9 @@ class ExactlyOnce:
                 if not positions.is_current(state, generation):
                     continue
                 if found is None:
-                    self._core.seek(state, taken.start, taken.start_epoch)
+                    self._core.positioning.seek(state, taken.start, taken.start_epoch)
                 else:
-                    self._core.seek(state, found.offset, found.leader_epoch)
+                    self._core.positioning.seek(state, found.offset, found.leader_epoch)
         self._failure = None
         self._end()
 

@@ -552,7 +552,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             ConsumerStoppedError: The consumer was stopped before the call.
         """
         self._check_not_stopping()
-        self._core.assign(self._core.subscription.assign(partitions))
+        self._core.subscribing.assign(self._core.subscription.assign(partitions))
 
     def assignment(self) -> set[TopicPartition]:
         """Return a new set of the assigned partitions.
@@ -601,7 +601,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         """
         self._check_not_stopping()
         self._core.subscription.subscribe(topics, pattern, listener)
-        self._core.subscribe()
+        self._core.subscribing.subscribe()
 
     def subscription(self) -> frozenset[str]:
         """Return the topics that are subscribed to, matched by the pattern, or those of the
@@ -616,7 +616,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         group assigns them to the other members.
         """
         self._core.check_home()
-        self._core.unsubscribe()
+        self._core.subscribing.unsubscribe()
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Return no records of these partitions, buffered ones included, until `resume`.
@@ -803,7 +803,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
 
         def give_back(batch: ColumnBatch) -> None:
             state = core.positions.state(batch.topic_partition)
-            core.give_back(state, state.generation, batch.start, batch.start_epoch)
+            core.positioning.give_back(state, state.generation, batch.start, batch.start_epoch)
 
         return Batches(core, take_arrow(core.buffer.take_columns, give_back), limit, self)
 
@@ -823,7 +823,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         group = self._core.group
         if group is not None and tp in group.parting and tp not in self._core.positions:
             return group.parting[tp].offset
-        return await self._core.position(tp)
+        return await self._core.positioning.position(tp)
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the offset after the newest record of an assigned partition, as the last fetch
@@ -877,7 +877,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         if offset > INT64:
             raise ValueError(f"Offset must be at most {INT64}, not {offset}")
         self._check_running()
-        self._core.seek(self._core.positions.state(as_partition(partition)), offset)
+        self._core.positioning.seek(self._core.positions.state(as_partition(partition)), offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
         """Continue reading at the oldest record; returns when the positions are known.
@@ -896,13 +896,13 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
 
         Cancellation: stops the wait; the seek still takes place.
         """
-        await self._core.reset(self._states_or_all(partitions), OffsetReset.EARLIEST)
+        await self._core.positioning.reset(self._states_or_all(partitions), OffsetReset.EARLIEST)
         return True
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
         """Continue reading after the newest record (with "read_committed": at the last stable
         offset); returns when the positions are known. Otherwise like `seek_to_beginning`."""
-        await self._core.reset(self._states_or_all(partitions), OffsetReset.LATEST)
+        await self._core.positioning.reset(self._states_or_all(partitions), OffsetReset.LATEST)
         return True
 
     # --- committed offsets
@@ -1012,7 +1012,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         for state in states:
             commit = found.get(state.tp)
             if commit is not None and self._core.positions.get(state.tp) is state:
-                self._core.seek(state, commit.offset, commit.leader_epoch)
+                self._core.positioning.seek(state, commit.offset, commit.leader_epoch)
         return {tp: found[tp].offset if tp in found else None for tp in (s.tp for s in states)}
 
     # --- queries

@@ -10,8 +10,8 @@ those of the group.
 Non-obvious:
 
 - Every change of the assignment goes through `assignment`; every change of a position through
-  `seek` or `reset`. Both are synchronous: earlier buffered records and requests are discarded when
-  they return.
+  `positioning`. Both are synchronous: earlier buffered records and requests are discarded when they
+  return.
 - `stop` ends reads first, then leaves the group, while everything else still works: a listener may
   then commit and look up positions.
 - With `auto_offset_reset="latest"`, reading starts where the partition ends when `start` returns
@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from aiokafka_lite._home import check_home
@@ -35,9 +35,10 @@ from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.cluster.subscribed_topics import topics_refusal, wait_for_topics
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
-from aiokafka_lite.consumer.buffering.record_reader import CHUNK, Reader
+from aiokafka_lite.consumer.buffering.record_reader import Reader
+from aiokafka_lite.consumer.buffering.thread_decoding import ThreadDecoding
 from aiokafka_lite.consumer.buffering.waiters import Waiters
-from aiokafka_lite.consumer.consumer_options import ConsumerOptions, GroupOptions, OffsetReset
+from aiokafka_lite.consumer.consumer_options import ConsumerOptions, GroupOptions
 from aiokafka_lite.consumer.fetching.fetcher import Fetcher
 from aiokafka_lite.consumer.membership.assignment import Assignment
 from aiokafka_lite.consumer.membership.subscription import Subscription
@@ -46,9 +47,11 @@ from aiokafka_lite.consumer.offsets.end_offsets import EndOffsets
 from aiokafka_lite.consumer.offsets.offset_validation import Validation
 from aiokafka_lite.consumer.offsets.position_checks import PositionChecks
 from aiokafka_lite.consumer.offsets.position_resolver import CommittedOffset, PositionResolver
-from aiokafka_lite.consumer.partitions.delivery import Delivery, Record
-from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE, UNKNOWN_EPOCH
+from aiokafka_lite.consumer.partitions.delivery import Delivery
+from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
 from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
+from aiokafka_lite.consumer.positioning import Positioning
+from aiokafka_lite.consumer.subscribing import Subscribing
 from aiokafka_lite.errors import (
     ConsumerStoppedError,
     IllegalStateError,
@@ -57,7 +60,6 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.group.assignment_lease import LeaseBook
 from aiokafka_lite.reading.consumer_lifecycle import GIVE_UP_WITHIN
-from aiokafka_lite.reading.heavy_batches import read_in_thread
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
@@ -70,9 +72,6 @@ log = logging.getLogger(__name__)
 FIRST_POSITIONS_WAIT = 5.0
 """Seconds that `start` waits for the first positions; then the lookup continues in the
 background."""
-
-HEAVY_CHUNK = 2048
-"""Records decoded at once in a thread: a thread switch costs about 50 us."""
 
 STOP_WITHIN = 5.0
 """Seconds after which `stop` stops waiting."""
@@ -139,6 +138,9 @@ class ConsumerCore:
             awaited=self._waiters.awaited,
             interceptors=options.interceptors,
         )
+        self._decoding = ThreadDecoding(
+            loop, self.buffer, self._waiters, self._tasks, deserializes=options.deserializes
+        )
         self.resolver = PositionResolver(
             cluster,
             self.positions,
@@ -164,6 +166,15 @@ class ConsumerCore:
             cluster, self.positions, self.buffer, options, self._tasks, loop, self._on_validated
         )
         self._checks = PositionChecks(self.positions, self.validation, self.resolver, loop)
+        self.positioning = Positioning(
+            self.positions,
+            self.buffer,
+            self.resolver,
+            self.fetcher,
+            on_resolved=self._on_resolved,
+            deadline=self.deadline,
+            check_running=self._check_running,
+        )
         self.leases = LeaseBook()
         self.assignment = Assignment(
             cluster,
@@ -175,6 +186,15 @@ class ConsumerCore:
             self.leases,
         )
         self.group = None if group is None else self._make_group(group)
+        self.subscribing = Subscribing(
+            cluster,
+            self.subscription,
+            self.assignment,
+            self.group,
+            started=lambda: self.started,
+            on_metadata=self._on_metadata,
+            report_refused_topics=self._report_refused_topics,
+        )
         self.reader = Reader(
             self.positions,
             self.buffer,
@@ -196,7 +216,6 @@ class ConsumerCore:
             active=lambda: self.started and not self.stopping,
             loop=loop,
         )
-        self._tracked: frozenset[str] | None = frozenset()
         self._stop_lock = asyncio.Lock()  # a second `stop` waits for the first
 
     def _make_group(self, options: GroupOptions) -> ConsumerGroup:
@@ -269,14 +288,14 @@ class ConsumerCore:
 
     async def _start(self) -> None:
         deadline = self.deadline()
-        self._track_topics()
+        self.subscribing.track_topics()
         await wait_for_topics(self.cluster, self.subscription.topics, deadline)
         if self.subscription.pattern is not None:
             await self.cluster.refresh(deadline)
         await self._assign_first()
         if self.stopping:
             raise ConsumerStoppedError()
-        self._track_topics()  # the subscription may have changed meanwhile
+        self.subscribing.track_topics()  # the subscription may have changed meanwhile
         self.started = True
         self.assignment.active = True
         self.cluster.add_listener(self._on_metadata)
@@ -385,114 +404,6 @@ class ConsumerCore:
         """Return the error of calls once the consumer is stopping or closed."""
         return ConsumerStoppedError() if self.refusal is None else copy.copy(self.refusal)
 
-    # --- subscription and assignment
-
-    def subscribe(self) -> None:
-        """Apply a changed subscription."""
-        if self.started:
-            self._track_topics()
-            if self.group is not None:
-                self.group.subscribe()
-            elif self.subscription.pattern is not None:
-                self.cluster.request_update()
-            self._on_metadata(self.cluster.metadata)
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replace the assigned partitions."""
-        wanted = dict.fromkeys(partitions)
-        if self.group is not None:
-            self.group.commits.let_go(self.assignment.partitions.difference(wanted))
-        self.assignment.replace(wanted)
-        if self.started:
-            self._track_topics()
-            self._report_refused_topics()
-
-    def unsubscribe(self) -> None:
-        """Drop the subscription and the assignment."""
-        if self.group is not None:
-            if self.subscription.manual:
-                self.group.commits.let_go(self.assignment.partitions)
-            self.group.unsubscribe()
-        self.subscription.unsubscribe()
-        self.assignment.replace(())
-        if self.started:
-            self._track_topics()
-            self._report_refused_topics()
-
-    def _track_topics(self) -> None:
-        """Track the metadata of the subscribed topics, and of those the group's leader watches."""
-        names: frozenset[str] | None = None
-        if self.subscription.pattern is None:
-            names = self.subscription.topics
-            if self.group is not None:
-                names |= self.group.topics
-        if names != self._tracked:
-            self._tracked = names
-            self.cluster.set_topics(names)
-
-    # --- positions
-
-    def seek(self, state: PartitionState, offset: int, epoch: int | None = None) -> None:
-        """Continue reading at an offset.
-
-        Args:
-            epoch: Leader epoch of the record before it, if known.
-        """
-        self.buffer.forget(state)
-        state.seek(offset, UNKNOWN_EPOCH if epoch is None else epoch)
-        self._on_resolved(state)
-        self.resolver.announce()
-
-    def give_back(self, state: PartitionState, generation: int, offset: int, epoch: int) -> None:
-        """Return to the first record of a batch, whatever was read after it since: otherwise the
-        batch would be skipped.
-
-        Nothing changes if the partition was revoked, if the application chose another position
-        since, if the log was truncated before the batch, or if retention deleted it. While a lookup
-        by the reset policy is pending, the partition returns to the batch: if the log does not have
-        it either, the policy applies again.
-
-        Args:
-            generation: The state's, when the batch was taken.
-            offset: The position before the batch.
-            epoch: Leader epoch of the record before it, or UNKNOWN_EPOCH.
-        """
-        if self.positions.is_current(state, generation):
-            position = state.position
-            if position is None or position > offset:
-                self.seek(state, offset, epoch)
-
-    async def reset(self, states: Collection[PartitionState], policy: OffsetReset) -> None:
-        """Continue reading at one end of the partitions; returns when their positions are known.
-
-        Raises:
-            KafkaTimeoutError: A position was not known in time; the lookup continues.
-            KafkaError: A broker returned an error for a partition.
-        """
-        self._check_running()
-        for state in states:
-            self.buffer.forget(state)
-            state.ask_reset(policy)
-            self.fetcher.update(state)
-        self.resolver.wake()
-        await self.resolver.wait(states, self.deadline())
-        self._check_running()
-        for state in states:
-            if state.error is not None:
-                raise state.error
-
-    async def position(self, tp: TopicPartition) -> int:
-        """Return the position of an assigned partition, waiting until it is known."""
-        deadline = self.deadline()
-        while True:
-            state = self.positions.state(tp)
-            if state.position is not None:
-                return state.position
-            if state.error is not None:
-                raise state.error
-            self._check_running()
-            await self.resolver.wait([state], deadline)
-
     # --- callbacks of the parts
 
     def _on_metadata(self, metadata: Metadata) -> None:
@@ -535,6 +446,9 @@ class ConsumerCore:
         if self.group is not None:
             self.group.on_wait()
 
+    def _track_topics(self) -> None:
+        self.subscribing.track_topics()
+
     def _on_group_failure(self) -> None:
         self._waiters.wake()
 
@@ -561,22 +475,7 @@ class ConsumerCore:
 
     def _on_heavy(self, state: PartitionState, records: RecordSet) -> None:
         if not self.closed:
-            self._tasks.spawn(self._decode_in_thread(state, records), f"decode {state}")
-
-    async def _decode_in_thread(self, state: PartitionState, records: RecordSet) -> None:
-        """Decode a set of large compressed batches without blocking the event loop."""
-        limit = CHUNK if self.options.deserializes else HEAVY_CHUNK
-        decoded: list[Record] | KafkaError
-        try:
-            decoded = await read_in_thread(self.loop, records, limit)
-        except KafkaError as error:
-            decoded = error
-        except Exception:
-            if state.fetched.records is records:
-                raise
-            return  # the set was closed while the thread read it, so any error may occur
-        self.buffer.install(state, records, decoded)
-        self._waiters.wake()
+            self._decoding.begin(state, records)
 
     async def _committed(
         self, partitions: Collection[TopicPartition]

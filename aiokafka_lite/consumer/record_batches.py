@@ -79,7 +79,7 @@ class Batches(Generic[Batch]):
         self._inside = False
         if error is not None and self._given is not None:
             batch, state, generation = self._given
-            self._core.give_back(state, generation, batch.start, batch.start_epoch)
+            self._core.positioning.give_back(state, generation, batch.start, batch.start_epoch)
         self._end_work()
 
     def __aiter__(self) -> Self:

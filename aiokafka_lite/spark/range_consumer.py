@@ -124,7 +124,7 @@ class RangeConsumer(AIOKafkaConsumer):
         self._later.clear()
         for state in list(self._core.positions):
             state.until = 0
-            self._core.seek(state, 0)
+            self._core.positioning.seek(state, 0)
 
     def where(self) -> str:
         """Return the remaining ranges as text, for messages."""
@@ -195,7 +195,7 @@ class RangeConsumer(AIOKafkaConsumer):
             state.until = reading.end
             most = self._core.options.max_partition_fetch_bytes
             state.source.fetch_bytes = min(max(LIKELY_RECORD * reading.size, LEAST_FETCH), most)
-            self._core.seek(state, reading.start)
+            self._core.positioning.seek(state, reading.start)
         else:
             del self._later[tp]
             self._ranges.pop(tp, None)
@@ -207,7 +207,7 @@ class RangeConsumer(AIOKafkaConsumer):
 
     def _end(self, tp: TopicPartition) -> None:
         # The seek drops records fetched beyond the end, and pending responses.
-        self._core.seek(self._core.positions.state(tp), self._ranges[tp].end)
+        self._core.positioning.seek(self._core.positions.state(tp), self._ranges[tp].end)
         self._go_on(tp)
 
     def _position(self, tp: TopicPartition) -> int | None:
@@ -261,7 +261,9 @@ class RangeConsumer(AIOKafkaConsumer):
             log.debug("%s has no records in [%s, %s)", tp, position, end)
             self._end(tp)
         elif empty_until >= latest:
-            self._core.seek(self._core.positions.state(tp), latest)  # then check what follows
+            self._core.positioning.seek(
+                self._core.positions.state(tp), latest
+            )  # then check what follows
 
     async def _on_out_of_range(self, error: OffsetOutOfRangeError) -> None:
         """Handle a position outside the log.
@@ -277,7 +279,7 @@ class RangeConsumer(AIOKafkaConsumer):
         self._quiet()
         for tp in at.keys() - self._ranges.keys():
             # The range is complete: the seek clears the error, which would be raised again.
-            self._core.seek(self._core.positions.state(tp), at[tp])
+            self._core.positioning.seek(self._core.positions.state(tp), at[tp])
         ends = await self._ends_of([tp for tp in at if tp in self._ranges])
         for tp, (earliest, latest) in ends.items():
             position = self._position(tp)
@@ -298,7 +300,7 @@ class RangeConsumer(AIOKafkaConsumer):
                         "written again",
                     )
                 # The offset exists again: a replica was behind, or the log has grown.
-                self._core.seek(self._core.positions.state(tp), position)
+                self._core.positioning.seek(self._core.positions.state(tp), position)
         self._check_timeout()
 
     async def _ends_of(
@@ -358,7 +360,7 @@ class RangeConsumer(AIOKafkaConsumer):
         if earliest >= reading.end:
             self._end(tp)
         else:
-            self._core.seek(self._core.positions.state(tp), earliest)
+            self._core.positioning.seek(self._core.positions.state(tp), earliest)
 
     def _give_up_from(self, tp: TopicPartition, position: int, why: str = "") -> None:
         end = self._ranges[tp].end

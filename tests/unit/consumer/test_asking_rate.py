@@ -82,7 +82,7 @@ def never_valid(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:
         ApiKey.OFFSET_FOR_LEADER_EPOCH, times=None, error=errors.UnknownLeaderEpochError
     )
     append(cluster, numbered(3))
-    consumer._core.seek(consumer._core.positions.state(P0), 3, 0)
+    consumer._core.positioning.seek(consumer._core.positions.state(P0), 3, 0)
 
 
 def no_position(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:

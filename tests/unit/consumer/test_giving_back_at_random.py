@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaProducer, OffsetAndMetadata, TopicPartition
-from aiokafka_lite.consumer import core
+from aiokafka_lite.consumer.buffering import thread_decoding
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.reading import heavy_batches
 from aiokafka_lite.record.batch import BatchBuilder
@@ -397,7 +397,7 @@ async def test_failed_batches_are_read_again_whatever_else_reads(
 ) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr(heavy_batches, "HEAVY_BATCH", chance.choice([200, 2000]))
-    monkeypatch.setattr(core, "HEAVY_CHUNK", 7)
+    monkeypatch.setattr(thread_decoding, "HEAVY_CHUNK", 7)
     async with (
         FakeCluster(brokers=BROKERS, seed=seed) as cluster,
         contextlib.AsyncExitStack() as stack,

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite.consumer import core
+from aiokafka_lite.consumer.buffering import thread_decoding
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.fetching import broker_fetch
 from aiokafka_lite.errors import KafkaError
@@ -399,7 +399,7 @@ async def test_each_record_is_read_once_and_in_order(
     monkeypatch.setattr(
         heavy_batches, "HEAVY_BATCH", chance.choice([200, 2000, heavy_batches.HEAVY_BATCH])
     )
-    monkeypatch.setattr(core, "HEAVY_CHUNK", 7)
+    monkeypatch.setattr(thread_decoding, "HEAVY_CHUNK", 7)
     async with FakeCluster(brokers=BROKERS, seed=seed) as cluster:
         cluster.create_topic("orders", PARTITIONS, 2, {"cleanup.policy": "compact,delete"})
         walk = Walk(cluster, chance)

@@ -10,7 +10,7 @@ import pytest
 
 from aiokafka_lite import errors
 from aiokafka_lite.cluster.metadata import Metadata
-from aiokafka_lite.consumer import core
+from aiokafka_lite.consumer.buffering import thread_decoding
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.fetching import broker_fetch
 from aiokafka_lite.consumer.fetching import partition_response as answers
@@ -617,7 +617,7 @@ async def test_a_partition_that_waits_for_a_thread_does_not_wait_for_memory(
     make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heavy_batches, "HEAVY_BATCH", 1000)
-    monkeypatch.setattr(core, "HEAVY_CHUNK", 2)
+    monkeypatch.setattr(thread_decoding, "HEAVY_CHUNK", 2)
     monkeypatch.setattr(broker_fetch, "LEAST_RESPONSE", 1000)
     chance = random.Random(1)
     async with FakeCluster(topics={"orders": 20}) as cluster:
@@ -670,7 +670,7 @@ async def test_who_waits_for_one_partition_does_not_wait_for_the_threads_of_othe
     cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heavy_batches, "HEAVY_BATCH", 100)
-    monkeypatch.setattr(core, "HEAVY_CHUNK", 2)
+    monkeypatch.setattr(thread_decoding, "HEAVY_CHUNK", 2)
     for partition in range(3):
         append(cluster, [bytes(range(200))] * 9, partition, compression=Compression.LZ4)
     async with make("orders") as consumer, asyncio.timeout(5):
