@@ -261,9 +261,8 @@ class RangeConsumer(AIOKafkaConsumer):
             log.debug("%s has no records in [%s, %s)", tp, position, end)
             self._end(tp)
         elif empty_until >= latest:
-            self._core.positioning.seek(
-                self._core.positions.state(tp), latest
-            )  # then check what follows
+            # Then check what follows.
+            self._core.positioning.seek(self._core.positions.state(tp), latest)
 
     async def _on_out_of_range(self, error: OffsetOutOfRangeError) -> None:
         """Handle a position outside the log.

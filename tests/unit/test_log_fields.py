@@ -110,9 +110,9 @@ UNDOCUMENTED = ("spark/", "testing/", "cli/")
 LEVELS = {"warning": "WARNING", "error": "ERROR", "exception": "ERROR", "critical": "CRITICAL"}
 
 COMPUTED = {
-    ("cluster/cluster.py", "_refresh"): "no broker answers",
-    ("cluster/cluster.py", "_on_answer"): "a broker answers again",
     ("cluster/cluster.py", "_on_task_error"): "refresh metadata",
+    ("cluster/refresh/refresh_task.py", "_on_answer"): "a broker answers again",
+    ("cluster/refresh/refresh_task.py", "_refresh"): "no broker answers",
     ("consumer/commits/auto_commit.py", "_log_failed"): "the last auto-commit",
     ("consumer/core.py", "_on_task_error"): "... crashed",
     ("read_process_write.py", "_on_task_error"): "exactly_once",
