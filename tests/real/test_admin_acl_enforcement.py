@@ -225,7 +225,7 @@ ATTEMPTS = [
 
 
 @pytest.mark.parametrize(("kind", "operation", "pattern"), ATTEMPTS)
-async def test_client_may_what_an_acl_permits_and_no_more(
+async def test_client_may_do_only_what_an_acl_permits(
     guarded: KafkaCluster,
     admin: AIOKafkaAdminClient,
     kind: ResourceType,

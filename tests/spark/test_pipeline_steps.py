@@ -185,7 +185,7 @@ def test_sessions_end_where_nothing_came(spark: SparkSession, rows: Path):
     assert sorted(row.n for row in frame.collect()) == [1, 2]
 
 
-def test_what_came_twice_counts_once(spark: SparkSession, rows: Path):
+def test_deduplicate_drops_repeated_rows(spark: SparkSession, rows: Path):
     once = {"deduplicate": ["id"], "time": "at", "watermark": "1 hour"}
     assert sorted(row.id for row in built(spark, rows, DECODE, once).collect()) == [1, 2]
 
@@ -213,7 +213,7 @@ def test_encode_makes_a_row_for_kafka(spark: SparkSession, rows: Path):
     assert csv[0].value.startswith("1,tea,2.5,")
 
 
-def test_files_that_do_not_tell_their_columns_want_a_schema(spark: SparkSession, tmp_path: Path):
+def test_files_without_a_schema_of_their_own_require_one(spark: SparkSession, tmp_path: Path):
     mapping = {
         "source": {"format": "json", "options": {"path": str(tmp_path)}},
         "sink": {"format": "noop"},

@@ -7,7 +7,7 @@ from aiokafka_lite.errors import KafkaConnectionError, NodeNotReadyError, Reboot
 from aiokafka_lite.net.handshake import OtherBrokerError
 
 
-def test_time_counts_from_the_first_attempt_in_vain() -> None:
+def test_time_counts_from_the_first_failed_attempt() -> None:
     recovery = Recovery(300.0)
     assert recovery.overdue(1000.0) is None  # nothing was asked
     recovery.on_attempt(1000.0)

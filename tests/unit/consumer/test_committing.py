@@ -139,7 +139,9 @@ async def test_every_form_of_an_offset_is_accepted(
     assert await reader.committed(OTHER) is None
 
 
-async def test_at_the_wrong_time(cluster: FakeCluster, make: Make) -> None:
+async def test_commits_without_a_group_assignment_or_subscription_are_refused(
+    cluster: FakeCluster, make: Make
+) -> None:
     alone = AIOKafkaConsumer("orders", bootstrap_servers=cluster.bootstrap_servers)
     for call in (alone.commit(), alone.committed(ORDERS)):
         with pytest.raises(IllegalOperation, match="Requires group_id"):
@@ -384,7 +386,9 @@ async def test_a_record_that_is_worked_on_is_not_committed(
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_who_waits_is_done_with_all(state: str, make: Make, cluster: FakeCluster) -> None:
+async def test_a_waiting_read_commits_all_records_before_it(
+    state: str, make: Make, cluster: FakeCluster
+) -> None:
     consumer = make(state, enable_auto_commit=True, auto_commit_interval_ms=20)
     await consumer.start()
     consumer.seek(ORDERS, 998)
@@ -401,7 +405,9 @@ async def _take(consumer: AIOKafkaConsumer, count: int) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_what_is_given_up_is_committed(state: str, make: Make, cluster: FakeCluster) -> None:
+async def test_unsubscribing_commits_the_positions(
+    state: str, make: Make, cluster: FakeCluster
+) -> None:
     consumer = make(state, enable_auto_commit=True)
     await consumer.start()
     await consumer.getmany(timeout_ms=2000, max_records=7)
@@ -489,7 +495,7 @@ async def test_a_listener_commits_revoked_partitions(
         await consumer.commit()
 
 
-async def test_partitions_that_are_exchanged_by_hand_are_committed(
+async def test_assigning_other_partitions_commits_the_previous_ones(
     make: Make, cluster: FakeCluster
 ) -> None:
     consumer = make(BY_HAND, enable_auto_commit=True)

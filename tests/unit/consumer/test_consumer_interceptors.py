@@ -73,7 +73,9 @@ async def test_interceptors_receive_deserialized_records(
     assert spy.closed == 1
 
 
-async def test_they_may_change_and_leave_out(cluster: FakeCluster, make: MakeConsumer) -> None:
+async def test_interceptors_may_change_and_drop_records(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
     append(cluster, numbered(5))
     spy = Spy()
     async with make("orders", interceptors=(Odd(), spy)) as consumer:
@@ -84,7 +86,7 @@ async def test_they_may_change_and_leave_out(cluster: FakeCluster, make: MakeCon
         assert await consumer.position(TP0) == 5
 
 
-async def test_they_may_leave_out_everything(cluster: FakeCluster, make: MakeConsumer) -> None:
+async def test_interceptors_may_drop_all_records(cluster: FakeCluster, make: MakeConsumer) -> None:
     append(cluster, numbered(1))
     async with make("orders", interceptors=[Odd()]) as consumer:
         assert await consumer.getmany(timeout_ms=100) == {}
@@ -92,7 +94,7 @@ async def test_they_may_leave_out_everything(cluster: FakeCluster, make: MakeCon
         assert (await consumer.getone()).value == b"v0!"
 
 
-async def test_what_they_raise_is_logged(
+async def test_exceptions_of_interceptors_are_logged(
     cluster: FakeCluster, make: MakeConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
     append(cluster, numbered(1))
@@ -108,7 +110,7 @@ async def test_what_they_raise_is_logged(
     assert all(f"{name}() of" in told for name in ("on_consume", "on_commit", "close"))
 
 
-async def test_what_is_no_list_is_refused(
+async def test_a_result_that_is_no_list_is_ignored(
     cluster: FakeCluster, make: MakeConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Forgetful(Spy):
@@ -156,7 +158,7 @@ class Careless(ConsumerInterceptor):
         return [(record.key, record.value) for record in records]  # type: ignore[misc]  # on purpose
 
 
-async def test_they_give_on_nothing_but_records(
+async def test_items_that_are_no_records_are_dropped(
     cluster: FakeCluster, make: MakeConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
     append(cluster, numbered(3))

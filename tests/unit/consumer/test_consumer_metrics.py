@@ -163,7 +163,7 @@ async def test_no_end_is_looked_up_unless_metrics_are_read(
         await until(lambda: consumer.metrics() and cluster.count(ApiKey.LIST_OFFSETS) > before)
 
 
-async def test_a_failed_lookup_of_ends_does_no_harm(
+async def test_a_failed_lookup_of_end_offsets_is_tolerated(
     cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(end_offsets, "REFRESH_AFTER", 0.05)

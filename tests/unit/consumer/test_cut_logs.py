@@ -112,7 +112,7 @@ class Walk:
 
 @pytest.mark.parametrize("policy", ["earliest", "none"])
 @pytest.mark.parametrize("seed", seeds(SEEDS))
-async def test_in_the_end_all_that_is_there_was_read(
+async def test_all_records_left_in_a_truncated_log_are_read(
     make: MakeConsumer, seed: int, policy: str
 ) -> None:
     async with FakeCluster(brokers=3, topics={"orders": 1}) as cluster:

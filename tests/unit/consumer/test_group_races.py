@@ -57,7 +57,7 @@ async def make(cluster: FakeCluster, protocol: str) -> AsyncIterator[Make]:
         yield make
 
 
-async def test_what_the_application_assigns_is_read_though_the_group_loses_it(
+async def test_a_manually_assigned_partition_is_read_although_the_group_lost_it(
     make: Make, cluster: FakeCluster, protocol: str
 ) -> None:
     go_on = asyncio.Event()
@@ -229,7 +229,7 @@ async def test_a_bug_ends_start(make: Make, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("before", ["the start", "the subscription"])
-async def test_who_waits_for_records_since_before_it_was_a_member_stays_one(
+async def test_a_read_begun_before_joining_counts_as_polling(
     before: str, make: Make, cluster: FakeCluster
 ) -> None:
     cluster.create_topic("empty", 1)
@@ -372,7 +372,7 @@ async def test_a_listener_continues_after_it_called_stop(
     await until(lambda: through == [word])
 
 
-async def test_who_it_is_for_a_transaction_changes_only_with_a_read(
+async def test_group_metadata_for_a_transaction_changes_only_with_a_read(
     make: Make, cluster: FakeCluster
 ) -> None:
     """A rebalance in the background, while the application processes what it has read: its offsets

@@ -58,7 +58,7 @@ async def test_nothing_is_lost(
 
 
 @pytest.mark.parametrize("lie", LIES)
-async def test_a_position_is_held_against_the_log_all_the_same(
+async def test_a_position_is_validated_despite_an_impossible_reply(
     lie: str, cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     for value in VALUES[:5]:

@@ -108,7 +108,7 @@ async def test_what_is_committed_has_the_leaders_epoch(
 
 @pytest.mark.parametrize("left_by", [ValueError, asyncio.CancelledError])
 @pytest.mark.parametrize("columns", [False, True])
-async def test_what_was_not_processed_is_given_back(
+async def test_an_unprocessed_batch_is_given_back(
     cluster: FakeCluster, make: MakeConsumer, left_by: type[BaseException], columns: bool
 ) -> None:
     append(cluster, numbered(10))
@@ -123,7 +123,9 @@ async def test_what_was_not_processed_is_given_back(
         assert (await consumer.getone()).offset == 4
 
 
-async def test_what_was_processed_is_not(cluster: FakeCluster, make: MakeConsumer) -> None:
+async def test_a_processed_batch_is_not_given_back(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
     append(cluster, numbered(10))
     async with make("orders") as consumer:
         async with consumer.batches(max_records=4) as batches:
@@ -457,7 +459,7 @@ async def test_blocks_share_the_work_by_partition(cluster: FakeCluster, make: Ma
     assert most > 1
 
 
-async def test_what_one_block_gives_back_another_gets(
+async def test_a_batch_given_back_by_one_block_is_delivered_to_another(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(10))
@@ -550,7 +552,7 @@ async def test_the_final_commit_excludes_records_in_progress(
 
 
 @pytest.mark.parametrize("end", ["stop", "rebalance", "clock"])
-async def test_what_is_committed_of_a_batch_at_work_stays_committed(
+async def test_offsets_committed_within_a_batch_stay_committed(
     cluster: FakeCluster, make: MakeConsumer, end: str
 ) -> None:
     """By batch.offsets, as the guide says; and the auto-commit, the default, is on."""
@@ -582,7 +584,7 @@ async def test_what_is_committed_of_a_batch_at_work_stays_committed(
 
 
 @pytest.mark.parametrize("by", ["unsubscribe", "assign"])
-async def test_who_gives_a_partition_up_commits_no_work(
+async def test_giving_up_a_partition_does_not_commit_the_batch_in_progress(
     cluster: FakeCluster, make: MakeConsumer, by: str
 ) -> None:
     append(cluster, numbered(10))

@@ -91,7 +91,7 @@ def test_arguments_of_the_consumer() -> None:
     assert all(ours[name].kind is not Parameter.POSITIONAL_OR_KEYWORD for name in added)
 
 
-def test_what_is_ours_is_in_the_guide() -> None:
+def test_additions_to_aiokafka_are_in_the_guide() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "consumer.md").read_text()
     names = set(re.findall(r"\b[a-z_]+\b", guide))
     assert not (OURS | OUR_ARGUMENTS) - names

@@ -25,7 +25,7 @@ async def take(consumer: AIOKafkaConsumer, count: int) -> list[int]:
         return [(await consumer.getone()).offset for _ in range(count)]
 
 
-async def test_the_old_leaders_answer_does_not_come_on_top_of_the_new_ones() -> None:
+async def test_a_late_response_of_the_old_leader_is_not_delivered_again() -> None:
     async with FakeCluster(brokers=2, topics={"orders": 4}) as cluster:
         append(cluster, numbered(10))
         old = cluster.partition("orders", 0).leader

@@ -71,7 +71,7 @@ async def test_back_before_the_group_has_heard_of_it(cluster: FakeCluster, proto
         assert read == numbered(5)
 
 
-async def test_a_pause_outlasts_a_change_of_mind(cluster: FakeCluster) -> None:
+async def test_a_pause_survives_subscribing_to_other_topics_and_back(cluster: FakeCluster) -> None:
     async with member(cluster, "cooperative", "orders") as consumer:
         await consumer.getone()
         consumer.pause(*orders(0))
@@ -166,7 +166,7 @@ async def test_a_changed_subscription_does_not_report_partitions_being_revoked(
             assert (await consumer.getone(OTHER)).offset == 0
 
 
-async def test_what_was_given_up_may_be_assigned_by_hand(cluster: FakeCluster) -> None:
+async def test_a_partition_being_given_up_can_be_assigned_manually(cluster: FakeCluster) -> None:
     """While the group's last word about the subscription is still being told."""
     append(cluster, numbered(5), 0, topic="other")
     listener = Slow("assigned")

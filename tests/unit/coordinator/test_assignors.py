@@ -165,7 +165,9 @@ def test_one_eager_assignor_makes_all_eager(
 
 
 @pytest.mark.parametrize("chosen", [[], [RangePartitionAssignor, RangePartitionAssignor]])
-def test_none_and_two_of_a_name_are_refused(chosen: list[type[AbstractPartitionAssignor]]) -> None:
+def test_no_assignor_and_repeated_names_are_refused(
+    chosen: list[type[AbstractPartitionAssignor]],
+) -> None:
     with pytest.raises(KafkaConfigurationError):
         assignors_of(chosen, cluster_of())
 
@@ -180,7 +182,7 @@ def test_assignors_without_a_common_protocol_are_refused() -> None:
 
 
 @pytest.mark.parametrize("chosen", ["range", AbstractPartitionAssignor, object()])
-def test_what_is_no_assignor_is_refused(chosen: object) -> None:
+def test_an_object_that_is_no_assignor_is_refused(chosen: object) -> None:
     with pytest.raises(TypeError):
         assignors_of([chosen], cluster_of())  # type: ignore[list-item]  # just that
 

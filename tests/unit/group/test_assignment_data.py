@@ -64,7 +64,7 @@ def test_all_topics_of_a_group() -> None:
 
 @pytest.mark.parametrize("read", [read_assignment, read_subscription])
 @pytest.mark.parametrize("data", [b"\xff\xff" + bytes(20), b"\x00", b"\x00\x03\x7f\xff\xff\xff"])
-def test_what_is_no_such_data_is_refused(read: object, data: bytes) -> None:
+def test_malformed_data_is_refused(read: object, data: bytes) -> None:
     assert callable(read)
     with pytest.raises(KafkaProtocolError):
         read(data)

@@ -98,7 +98,7 @@ def test_members_come_and_go_and_die(assignor: str) -> None:
 
 
 @pytest.mark.parametrize("assignor", STICKY)
-def test_what_need_not_move_stays(assignor: str) -> None:
+def test_partitions_that_need_not_move_stay(assignor: str) -> None:
     group = DrivenGroup(partitions=12)
     members = [Member(group, assignor) for _ in range(3)]
     group.run_until_stable()

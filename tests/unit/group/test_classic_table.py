@@ -719,7 +719,7 @@ def test_a_failed_authentication_is_reported_and_the_place_is_kept(search: bool)
     assert isinstance(script.steps()[0], Fail)  # of the next outage
 
 
-def test_a_rejoin_on_the_way_waits_for_the_assignment() -> None:
+def test_a_rejoin_waits_for_a_pending_assignment() -> None:
     script = Script()
     script.to_joining()
     script.machine.on_subscription({"t", "u"}, script.now)
@@ -838,7 +838,7 @@ def test_leaving_without_a_coordinator() -> None:
     assert script.machine.closed
 
 
-def test_leaving_twice_and_in_the_end_for_good() -> None:
+def test_leaving_twice_and_then_closing() -> None:
     script = Script(group_instance_id="i")
     script.to_stable()
     script.machine.leave("unsubscribed", script.now)
@@ -904,7 +904,7 @@ def test_a_reason_is_not_longer_than_java_s() -> None:
 # --- misuse
 
 
-def test_what_a_driver_must_not_do() -> None:
+def test_invalid_calls_of_a_driver_are_refused() -> None:
     script = Script()
     machine = script.machine
     with pytest.raises(IllegalStateError):

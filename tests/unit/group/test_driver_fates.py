@@ -112,7 +112,7 @@ class Fates:
 
 @pytest.mark.parametrize("seed", seeds(2, first=1))
 @pytest.mark.parametrize("kind", ["eager", "cooperative", "modern"])
-async def test_whatever_happens(kind: str, seed: int) -> None:
+async def test_members_settle_after_random_faults(kind: str, seed: int) -> None:
     async with FakeCluster(NODES, {"t": PARTITIONS}, broker_configs=CONFIGS, seed=seed) as kafka:
         crew = Crew(
             kafka.bootstrap_servers,

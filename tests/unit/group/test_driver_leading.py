@@ -136,9 +136,7 @@ async def test_an_assignor_exception_is_reported_to_the_application(crew: Crew) 
     await crew.until_settled()
 
 
-async def test_metadata_that_does_not_come_is_waited_for_again(
-    crew: Crew, embedded: FakeCluster
-) -> None:
+async def test_a_leader_without_metadata_keeps_waiting(crew: Crew, embedded: FakeCluster) -> None:
     """The leader cannot assign yet; it is still asked to, and the group goes on."""
     leader = await add(crew, "t", request_timeout=0.8)
     await until(lambda: leader.stable, lambda: leader)

@@ -249,7 +249,7 @@ async def test_a_member_joins_once_the_coordinator_is_available(
 
 
 @pytest.mark.parametrize("error", [14, 15, 16, -1])
-async def test_an_error_on_the_way_in(crew: Crew, embedded: FakeCluster, error: int) -> None:
+async def test_a_member_joins_after_errors(crew: Crew, embedded: FakeCluster, error: int) -> None:
     embedded.control(JOINS[crew.options["modern"]], times=3, error=error)
     embedded.control(ApiKey.SYNC_GROUP, times=2, error=14)
     if error == -1:
@@ -263,7 +263,9 @@ async def test_an_error_on_the_way_in(crew: Crew, embedded: FakeCluster, error: 
 
 
 @pytest.mark.parametrize("strike", ["drop", "cut", "damage"])
-async def test_an_answer_that_does_not_come(crew: Crew, embedded: FakeCluster, strike: str) -> None:
+async def test_a_member_joins_once_after_a_lost_request_or_response(
+    crew: Crew, embedded: FakeCluster, strike: str
+) -> None:
     """The join is lost, or its answer is: the member is in the group in the end, once."""
     fault = {
         "drop": {"drop": True},
@@ -293,7 +295,7 @@ async def test_the_cluster_is_not_there_at_first(embedded: FakeCluster, modern: 
 
 
 @pytest.mark.parametrize("version", ["0.9", "0.10.1", "0.11", "1.0", "2.3", "2.8", "4.0"])
-async def test_brokers_of_old(version: str) -> None:
+async def test_members_join_and_leave_with_old_brokers(version: str) -> None:
     configs = {name: value for name, value in CONFIGS.items() if "consumer" not in name}
     async with FakeCluster(topics={"t": 6}, version=version, broker_configs=configs) as embedded:
         crew = Crew(embedded.bootstrap_servers, "g", "t", 6)

@@ -455,7 +455,7 @@ def test_fenced_while_a_listener_runs() -> None:
     assert machine.state is JOINING
 
 
-def test_the_wish_to_leave_and_to_join_again() -> None:
+def test_a_subscription_while_leaving_rejoins() -> None:
     hand = Hand().sending(LEAVING)
     hand.machine.on_subscription(["t"], hand.now)
     assert hand.machine.state is LEAVING
@@ -473,7 +473,7 @@ def test_no_state_is_a_trap() -> None:
         assert reached == set(MemberState)
 
 
-def test_what_is_explained_keeps_its_class_and_cause() -> None:
+def test_an_explained_error_keeps_its_class_and_cause() -> None:
     for code in CODES:
         error = for_code(code)("what the broker says")
         explained = explain(error, options(), None)

@@ -66,13 +66,13 @@ def test_a_topic_never_shrinks() -> None:
     assert layouts.of({"t"}, metadata(topic(6)), 2.0)["t"].partitions == 6
 
 
-def test_one_that_was_made_again_may_be_smaller() -> None:
+def test_a_recreated_topic_may_have_fewer_partitions() -> None:
     layouts = Layouts()
     layouts.of({"t"}, metadata(topic(4)), 0.0)
     assert layouts.of({"t"}, metadata(topic(2, B)), 1.0)["t"] == TopicLayout(2, (), B)
 
 
-def test_of_brokers_without_ids_everything_is_believed() -> None:
+def test_fewer_partitions_are_accepted_from_brokers_without_topic_ids() -> None:
     layouts = Layouts()
     layouts.of({"t"}, metadata(topic(4, None)), 0.0)
     assert layouts.of({"t"}, metadata(topic(2, None)), 1.0)["t"].partitions == 2

@@ -11,7 +11,7 @@ from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.makers import until
 
 
-def test_latencies_are_of_the_last_minute_and_totals_of_ever() -> None:
+def test_latencies_cover_the_last_minute_and_totals_all_time() -> None:
     traffic = Traffic()
     traffic.on_request(100, 0.0)
     traffic.on_response(10, 0.5, 0.5)

@@ -316,7 +316,7 @@ async def test_an_ack_does_not_keep_its_batch_s_buffer(acks: ModuleType) -> None
 
 
 @pytest.mark.parametrize("way", ["cancel", "remove", "cancel ack"])
-async def test_who_gave_up_waiting_keeps_nothing_alive(acks: ModuleType, way: str) -> None:
+async def test_a_waiter_that_gave_up_keeps_no_batch_alive(acks: ModuleType, way: str) -> None:
     batch, pending = fill(acks)
     ack = pending.pop()
     pending.clear()
@@ -368,14 +368,14 @@ async def test_native_acks_are_not_tracked_by_the_garbage_collector() -> None:
     assert not gc.is_tracked(ack)
 
 
-async def test_both_builds_read_alike(acks: ModuleType) -> None:
+async def test_both_builds_have_the_same_repr(acks: ModuleType) -> None:
     batch, (ack, *_) = fill(acks)
     assert repr(ack) == "<Ack pending orders-3 record 0 of its batch>"
     batch.acknowledge(0, -1, 0)
     assert repr(ack) == "<Ack acked orders-3 record 0 of its batch>"
 
 
-async def test_who_gave_up_waiting_does_not_await_the_batch(acks: ModuleType) -> None:
+async def test_a_waiter_that_gave_up_does_not_count_as_awaiting(acks: ModuleType) -> None:
     batch, (first, second, _) = fill(acks)
     assert not batch.awaited
     _, pending = await asyncio.wait([first], timeout=0)

@@ -141,7 +141,7 @@ async def test_arguments_of_send(make_producer: Make) -> None:
             await producer.send_and_wait("orders", b"v", timestamp_ms=BIG - 1)
 
 
-async def test_what_is_sent_ends_when_the_cluster_was_lost(make_producer: Make) -> None:
+async def test_unsent_records_fail_when_the_cluster_is_aborted(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster)
         await producer.start()

@@ -201,7 +201,7 @@ async def test_a_partition_continues_after_a_sequence_gap(
         assert [r.value for r in stored(cluster, "orders")[0]] == [b"0", b"1", b"2", b"3"]
 
 
-async def test_what_was_stored_though_given_up_leaves_no_gap(
+async def test_a_timed_out_batch_that_was_stored_leaves_no_sequence_gap(
     make_producer: Make, stored: Stored
 ) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
@@ -271,7 +271,7 @@ async def test_explicit_idempotence_is_refused_on_brokers_without_it(make_produc
         assert cluster.count(ApiKey.PRODUCE) == 0
 
 
-async def test_throttled_by_the_broker_it_pauses(make_producer: Make) -> None:
+async def test_a_throttled_producer_pauses(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster)
         await producer.start()
@@ -593,7 +593,7 @@ async def test_no_backoff_at_all_still_grows_to_one(make_producer: Make) -> None
         assert 2 < cluster.count(ApiKey.PRODUCE) - asked < 15, "as often as it is answered"
 
 
-async def test_what_waits_behind_a_batch_follows_the_leader_when_that_has_landed(
+async def test_batches_move_to_the_new_leader_once_the_one_in_flight_is_stored(
     make_producer: Make, stored: Stored
 ) -> None:
     async with FakeCluster(brokers=2, topics=["orders"]) as cluster:

@@ -235,7 +235,7 @@ def test_a_paused_partition_keeps_its_place() -> None:
     assert bench.read() == [(0, i) for i in range(1, 6)]
 
 
-def test_what_arrives_for_a_paused_partition_waits() -> None:
+def test_data_that_arrives_for_a_paused_partition_is_held() -> None:
     bench = Bench()
     bench.buffer.pause(bench[0])
     bench.arrive((0, batch(numbered(2))))
@@ -280,7 +280,7 @@ def corrupt(data: bytearray) -> bytearray:
     return data
 
 
-def test_what_stands_before_a_corrupt_batch_is_delivered_and_nothing_is_skipped() -> None:
+def test_records_before_a_corrupt_batch_are_delivered_and_none_is_skipped() -> None:
     bench = Bench()
     bench.arrive((0, batch(numbered(3)) + corrupt(batch(numbered(3), 3))))
     before = bench.buffer.next_chunk(10)
@@ -591,7 +591,7 @@ def test_a_heavy_set_that_arrives_behind_a_chunk_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize("act", ["seek", "pause", "clear"])
-def test_what_happens_while_a_thread_decodes(act: str) -> None:
+def test_a_partition_that_changes_while_a_thread_decodes_it(act: str) -> None:
     bench = Bench()
     bench.arrive((0, batch(numbered(4))), heavy=True)
     if act == "seek":
@@ -654,7 +654,7 @@ def test_a_paused_partition_leaves_its_place(decoded: bool) -> None:
     assert begun(bench) == [0, 1]
 
 
-def test_who_waits_for_certain_partitions_gets_one_of_them_read() -> None:
+def test_a_read_of_certain_partitions_has_one_of_them_decoded() -> None:
     bench = heavy_bench(0, 1, 2)
     bench.buffer.on_starved()
     assert begun(bench) == [0, 1]
@@ -673,7 +673,7 @@ def test_a_waiting_read_gets_the_next_records() -> None:
     assert begun(bench) == [0, 1, 2]
 
 
-def test_what_waits_and_is_paused_is_given_up_for_memory() -> None:
+def test_paused_data_without_a_slot_is_dropped_to_free_memory() -> None:
     bench = heavy_bench(0, 1, 2)
     before = bench.buffer.bytes
     bench.buffer.pause(bench[2])

@@ -115,7 +115,7 @@ async def test_wake_now_ignores_woken_cancelled_and_late_waiters() -> None:
     assert not waiters
 
 
-async def test_who_is_woken_before_it_sleeps_does_not_sleep() -> None:
+async def test_a_read_that_is_woken_before_it_waits_does_not_wait() -> None:
     for wake in (Waiters.wake, Waiters.wake_now):
         waiters = Waiters(lambda: wake(waiters))  # noqa: B023 (called here)
         async with asyncio.timeout(10):
@@ -131,7 +131,7 @@ async def test_the_cancel_message_is_preserved() -> None:
         await waiting
 
 
-def test_what_stops_the_loop_does_so_from_a_pass_of_its_own() -> None:
+def test_an_exception_that_stops_the_loop_is_raised_in_its_own_iteration() -> None:
     waiters = Waiters(lambda: None)
     events: list[str] = []
 

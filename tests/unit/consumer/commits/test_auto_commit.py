@@ -213,7 +213,7 @@ async def committed(rig: Rig, times: int) -> None:
 # --- by the clock
 
 
-async def test_what_is_worked_on_is_not_committed_before_the_next_read(rig: Rig) -> None:
+async def test_records_in_processing_are_not_committed_before_the_next_read(rig: Rig) -> None:
     rig.give(A, 5)
     await due(rig)
     assert not rig.store.commits
@@ -240,7 +240,7 @@ async def test_a_due_commit_makes_the_next_read_pass_by(rig: Rig) -> None:
     assert rig.commits.delivery.current is EMPTY
 
 
-async def test_who_does_not_read_has_no_clock(rig: Rig) -> None:
+async def test_no_timer_runs_without_reads_or_auto_commit(rig: Rig) -> None:
     rig.give(A, 5)
     rig.commits.on_change()
     assert rig.commits._timer is None
@@ -249,7 +249,7 @@ async def test_who_does_not_read_has_no_clock(rig: Rig) -> None:
     assert rig.commits._timer is None
 
 
-async def test_what_has_not_moved_is_not_committed_again(
+async def test_an_unchanged_position_is_not_committed_again(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig.give(A, 5)
@@ -309,7 +309,7 @@ async def test_the_clock_waits_for_no_topic_that_was_deleted(rig: Rig) -> None:
     assert rig.store.patience == [False, True, False]
 
 
-async def test_who_is_out_of_the_group_does_not_commit_by_the_clock(rig: Rig) -> None:
+async def test_a_consumer_outside_its_group_does_not_auto_commit(rig: Rig) -> None:
     rig.membership.identity = None
     rig.give(A, 5)
     rig.commits.on_read(waiting=True)
@@ -351,7 +351,7 @@ async def test_without_auto_commit_nothing_is_committed_unasked(rig: Rig) -> Non
     assert not rig.store.commits
 
 
-async def test_what_cannot_be_committed_goes_all_the_same(
+async def test_a_failed_last_commit_does_not_hold_up_revoking_or_closing(
     rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig.store.answers = [GroupAuthorizationFailedError("g"), KafkaTimeoutError("late")]
@@ -498,7 +498,7 @@ async def test_a_commit_contains_the_leader_epoch_of_the_last_record(rig: Rig) -
     assert rig.commits.given([B, TopicPartition("gone", 0)]) == {}
 
 
-async def test_nothing_is_committed_of_a_topic_that_was_made_again(rig: Rig) -> None:
+async def test_no_position_in_a_recreated_topic_is_committed(rig: Rig) -> None:
     """It would be where the group begins in the new one."""
     rig.give(A, 5).remade = True
     rig.give(B, 1)
@@ -555,7 +555,7 @@ async def test_a_member_that_has_become_another_commits_again(
     assert rig.membership.told == [(error, ME)]
 
 
-async def test_who_lost_a_partition_meanwhile_does_not_commit_for_it_again(rig: Rig) -> None:
+async def test_a_commit_is_not_retried_for_a_partition_that_was_lost_meanwhile(rig: Rig) -> None:
     def becomes() -> CommitIdentity:
         rig.own(B)
         rig.own(A, B)  # it is back, but may have been another's in between
@@ -648,7 +648,7 @@ async def test_manually_assigned_partitions_are_committed_without_a_member_id(ri
     assert not rig.membership.told
 
 
-async def test_who_leaves_commits_as_the_member_that_it_still_is(rig: Rig) -> None:
+async def test_a_leaving_member_commits_with_its_member_id(rig: Rig) -> None:
     rig.shared = False  # unsubscribed, and the farewell is under way
     await rig.commits.commit({A: OffsetAndMetadata(5, "")}, rig.soon)
     assert rig.store.identities == [ME]

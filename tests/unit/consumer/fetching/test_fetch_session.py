@@ -170,7 +170,7 @@ def test_a_partial_fetch_names_only_changed_partitions(latest: int) -> None:
     assert not forgotten(last)
 
 
-def test_what_changed_and_changed_back_is_not_written_but_counts() -> None:
+def test_a_change_that_was_undone_is_not_sent_but_updates_the_generation() -> None:
     (one,) = states(("a", 0))
     asking = Asking(17, one)
     asking.begin()
@@ -226,7 +226,7 @@ def test_topics_without_a_known_id_are_fetched_by_name_in_a_new_session() -> Non
     assert (request.session_id, request.session_epoch) == (10, 0)
 
 
-def test_what_is_not_wanted_any_more_needs_no_id() -> None:
+def test_a_partition_no_longer_fetched_needs_no_topic_id() -> None:
     one, new = states(("a", 0), ("new", 0))
     asking = Asking(17, one, new)
     asking.ask()
@@ -340,7 +340,7 @@ def test_a_throttled_full_fetch_opens_nothing() -> None:
     assert (asking.it.session_id, asking.it.epoch) == (0, 0)
 
 
-def test_a_full_fetch_that_is_not_answered_in_full_is_believed_as_far_as_it_goes() -> None:
+def test_a_partial_response_to_a_full_fetch_is_used_and_the_fetch_repeated() -> None:
     asking = Asking(17, *states(("a", 0), ("a", 1)))
     asking.ask()
     told = asking.it.take_answers(answer(PartitionData(), topic=IDS["a"], session_id=9))

@@ -54,7 +54,7 @@ async def take(consumer: AIOKafkaConsumer, count: int) -> list[Any]:
 # --- what is asked for
 
 
-async def test_what_is_buffered_is_not_fetched_and_the_rest_is(
+async def test_buffered_partitions_are_left_out_of_fetches(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     append(cluster, numbered(300), 0)
@@ -666,7 +666,7 @@ async def test_a_small_batch_that_decompresses_to_megabytes_does_so_in_a_thread(
     assert max(elsewhere) > 1_000_000
 
 
-async def test_who_waits_for_one_partition_does_not_wait_for_the_threads_of_others(
+async def test_a_read_of_one_partition_does_not_wait_for_the_decoding_of_others(
     cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heavy_batches, "HEAVY_BATCH", 100)

@@ -39,13 +39,13 @@ class Ends:
 
 
 @pytest.mark.parametrize("version", [4, 12, 13, 18])
-def test_the_frame_is_the_requests(version: int) -> None:
+def test_the_frame_equals_the_generated_encoding(version: int) -> None:
     whole = b"".join(Ends().flight.encode_frame(version, 7, "me"))
     assert whole == encode_request(FetchRequest(), version, 7, "me")
 
 
 @pytest.mark.parametrize("version", [4, 12])
-def test_the_answer_is_read(version: int) -> None:
+def test_the_response_is_decoded(version: int) -> None:
     data = PartitionData(3, 0, 10, records=b"abc")
     answer = FetchResponse(responses=[FetchableTopicResponse("orders", partitions=[data])])
     frame = bytes(encode_response(answer, version, 7))[4:]
@@ -55,7 +55,7 @@ def test_the_answer_is_read(version: int) -> None:
         Ends().flight.read_response(frame[:-1], version)
 
 
-def test_it_ends_once() -> None:
+def test_a_fetch_has_one_outcome() -> None:
     answered, failed, cancelled = Ends(), Ends(), Ends()
     assert not answered.flight.done()
     answered.flight.set_result(answer := FetchResponse())

@@ -202,7 +202,7 @@ async def take_started(consumer: AIOKafkaConsumer) -> list[bytes]:
 
 
 @pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
-async def test_what_a_listener_raises_is_logged(
+async def test_an_exception_of_a_listener_is_logged(
     make: Make, caplog: pytest.LogCaptureFixture, error: type[BaseException]
 ) -> None:
     class Listener(Diary):
@@ -397,7 +397,7 @@ async def test_subscribing_after_the_start(make: Make, cluster: FakeCluster) -> 
     assert await waiting == [b"x"]
 
 
-async def test_partitions_of_its_own_choice_and_the_groups_commits(
+async def test_manually_assigned_partitions_use_the_commits_of_the_group(
     make: Make, cluster: FakeCluster
 ) -> None:
     append(cluster, numbered(10), 1)
@@ -480,7 +480,7 @@ async def test_a_rebalance_on_demand(make: Make, cluster: FakeCluster, protocol:
 # --- polls
 
 
-async def test_who_does_not_read_leaves_until_the_next_read(
+async def test_a_member_that_does_not_poll_leaves_until_the_next_poll(
     make: Make, cluster: FakeCluster
 ) -> None:
     diary = Diary()
@@ -493,7 +493,9 @@ async def test_who_does_not_read_leaves_until_the_next_read(
     assert await take(consumer, 1) == [b"x"]
 
 
-async def test_who_waits_for_records_stays(make: Make, cluster: FakeCluster) -> None:
+async def test_a_member_that_waits_for_records_is_not_removed(
+    make: Make, cluster: FakeCluster
+) -> None:
     diary = Diary()
     consumer = make(max_poll_interval_ms=300)
     consumer.subscribe(["orders"], listener=diary)
@@ -505,7 +507,7 @@ async def test_who_waits_for_records_stays(make: Make, cluster: FakeCluster) -> 
     assert not [what for what, _ in diary.told if what == "lost"]
 
 
-async def test_who_takes_records_one_by_one_polls(make: Make, cluster: FakeCluster) -> None:
+async def test_each_getone_counts_as_a_poll(make: Make, cluster: FakeCluster) -> None:
     append(cluster, numbered(100), 1)
     diary = Diary()
     consumer = make(max_poll_interval_ms=300)

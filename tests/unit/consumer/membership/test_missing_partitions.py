@@ -172,7 +172,7 @@ async def test_a_position_outlives_metadata_that_shrinks(
 
 
 @pytest.mark.parametrize("by", ["topic", "pattern"])
-async def test_a_topic_that_is_deleted_ends_and_may_come_again(
+async def test_a_deleted_topic_is_unassigned_and_may_be_created_again(
     cluster: FakeCluster, make: MakeConsumer, by: str
 ) -> None:
     consumer = make(allow_auto_create_topics=False, metadata_max_age_ms=200)

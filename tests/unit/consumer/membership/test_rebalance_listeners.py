@@ -15,7 +15,9 @@ async def hang(partitions: set[TopicPartition]) -> None:
     await asyncio.sleep(3600)
 
 
-async def test_one_that_hangs_is_cancelled_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_listener_that_hangs_is_cancelled_at_the_deadline(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     loop = asyncio.get_running_loop()
     calls = ListenerCalls("g", loop)
     calling = asyncio.create_task(calls.call(hang, SET))
@@ -53,7 +55,7 @@ async def test_a_cancelled_listener_is_not_reported_as_failed() -> None:
         await calling
 
 
-async def test_what_it_awaits_may_be_cancelled(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_cancellation_inside_a_listener_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     calls = ListenerCalls("g", asyncio.get_running_loop())
 
     async def listen(partitions: set[TopicPartition]) -> None:

@@ -139,7 +139,7 @@ async def test_no_validation_is_requested_without_an_epoch(
 
 
 @pytest.mark.parametrize("policy", ["earliest", "none"])
-async def test_what_was_not_read_yet_of_a_cut_log_is_dropped(
+async def test_unread_records_of_a_truncated_log_are_dropped(
     cluster: FakeCluster, make: MakeConsumer, policy: str
 ) -> None:
     append(cluster, numbered(5))
@@ -159,7 +159,7 @@ async def test_what_was_not_read_yet_of_a_cut_log_is_dropped(
     ids=["behind the batch", "within", "at its start", "before"],
 )
 @pytest.mark.parametrize("decoded", [True, False], ids=["more is decoded", "nothing is"])
-async def test_a_failed_batch_of_a_log_that_was_cut_meanwhile_is_given_back(
+async def test_a_failed_batch_is_given_back_after_a_truncation(
     cluster: FakeCluster, make: MakeConsumer, cut_at: int, begins: int, decoded: bool
 ) -> None:
     """The cut moves the position; nobody but the application or the policy may skip a batch."""
@@ -197,7 +197,7 @@ async def patient() -> AsyncIterator[FakeCluster]:
         yield cluster
 
 
-async def test_what_was_read_before_the_answer_counts(
+async def test_records_read_during_the_validation_move_the_position(
     patient: FakeCluster, make: MakeConsumer
 ) -> None:
     cluster = patient
@@ -395,7 +395,7 @@ async def test_an_answer_that_leaves_the_partition_out(
     ("epoch", "end", "divergent"),
     [(-1, -1, {}), (-1, 3, {}), (0, -1, {}), (-7, -9, {}), (0, 3, {P0: 3}), (0, 0, {P0: 0})],
 )
-async def test_what_an_answer_means(
+async def test_meaning_of_a_validation_response(
     cluster: FakeCluster,
     make: MakeConsumer,
     epoch: int,
@@ -648,7 +648,7 @@ def test_the_error_can_be_copied_and_has_the_offset() -> None:
     )
 
 
-async def test_what_was_given_up_of_a_paused_partition_holds_up_nothing(
+async def test_evicted_records_of_a_paused_partition_do_not_block_validation(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
     """It was paused with undecoded records, its leader changed, and others needed the memory."""

@@ -61,7 +61,7 @@ def test_the_next_fetch_starts_after_the_records_being_delivered() -> None:
         ),
     ],
 )
-def test_what_is_not_fetched(spoil: object) -> None:
+def test_reasons_not_to_fetch_a_partition(spoil: object) -> None:
     state = positions(A0).state(A0)
     state.seek(0)
     assert state.fetchable
@@ -118,7 +118,7 @@ def test_giving_records_back_outdates_responses_but_not_taken_records() -> None:
         (50, False, None),
     ],
 )
-def test_a_policy_reset_ends_a_batchs_claim_only_if_it_goes_forward(
+def test_a_policy_reset_releases_a_batch_only_if_it_moves_forward(
     found: int, kept: bool, committable: tuple[int, int] | None
 ) -> None:
     made = positions(A0)
@@ -254,7 +254,9 @@ def told(leader: int, epoch: int, topic_id: UUID | None = None) -> Metadata:
         pytest.param(3, Metadata(), False, id="no such topic now"),
     ],
 )
-def test_what_makes_a_position_doubtful(known: int, metadata: Metadata, doubtful: bool) -> None:
+def test_leader_changes_that_require_validation(
+    known: int, metadata: Metadata, doubtful: bool
+) -> None:
     state = positions(A0).state(A0)
     state.follow(told(1, 4))
     assert (state.leader, state.leader_epoch, state.unvalidated) == (1, 4, False)

@@ -136,7 +136,7 @@ def test_sticky_moves_nothing_without_need(seed: int) -> None:
 
 @settings(max_examples=50)
 @given(seed=SEEDS)
-def test_who_leaves_takes_nothing_from_the_others(seed: int) -> None:
+def test_a_leaving_member_moves_no_partition_of_the_others(seed: int) -> None:
     """With equal subscriptions and no racks, all that stay keep all they had."""
     chance = random.Random(seed)
     topics = {name: TopicLayout(chance.randint(1, 20)) for name in "abc"}

@@ -36,7 +36,7 @@ def test_version_0_has_no_generation() -> None:
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\x00", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x01\x00"])
-def test_what_cannot_be_read_claims_nothing(data: bytes | None) -> None:
+def test_unreadable_user_data_claims_no_partition(data: bytes | None) -> None:
     assert read_user_data(data) == NOTHING
 
 
@@ -119,7 +119,7 @@ def test_a_former_owner_that_has_left_its_topic_does_not_get_it_back() -> None:
     assert all(partition.topic == "b" for partition in given["former"])
 
 
-def test_who_subscribes_to_nothing_gets_nothing() -> None:
+def test_a_member_without_topics_gets_no_partition() -> None:
     """A pattern that matches no topic yet is such a subscription."""
     members = {"idle": Subscription(()), "m": Subscription(("a",))}
     given = cooperative_sticky_assignment(members, {"a": TopicLayout(3)})

@@ -99,7 +99,7 @@ def test_member_ids(crew: Crew, version: int) -> None:
     assert member.state is MemberState.STABLE
 
 
-def test_a_join_whose_answer_was_lost_makes_no_second_member(
+def test_a_join_with_a_lost_response_adds_only_one_member(
     crew: Crew, broker: SocketlessBroker
 ) -> None:
     member = crew.member()
@@ -193,7 +193,7 @@ def test_an_instance_id_in_use_is_reported_and_retried(crew: Crew) -> None:
     assert second.held == tps("t", *range(6))
 
 
-def test_a_static_member_whose_place_was_taken_does_not_take_it_back(crew: Crew) -> None:
+def test_a_replaced_static_member_does_not_join_again(crew: Crew) -> None:
     member = crew.member("t", group_instance_id="i")
     crew.run(2)
     # Its session ends unnoticed, and another steps in.
@@ -411,7 +411,7 @@ def test_a_coordinator_that_moves() -> None:
     assert crew.held() == [3, 3]
 
 
-def test_who_commits(crew: Crew) -> None:
+def test_the_identity_for_commits_exists_while_it_is_a_member(crew: Crew) -> None:
     member = crew.member("t")
     machine = member.machine
     assert machine.commit_identity() is None

@@ -120,7 +120,7 @@ def test_an_answer_about_another_topic_is_about_nothing() -> None:
 
 @pytest.mark.parametrize("where", ["partition", "topic", "response"])
 @pytest.mark.parametrize("version", range(OLDEST, NEWEST + 1))
-def test_what_is_not_known_is_left_to_the_decoder(where: str, version: int) -> None:
+def test_unknown_tagged_fields_are_left_to_the_generated_decoder(where: str, version: int) -> None:
     told = answer(version, ("orders", {0: 0, 1: 0, 2: 0}), ("naïve", {4: 0}))
     owner = {
         "partition": told.topics[0].partitions[1],

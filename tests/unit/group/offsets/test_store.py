@@ -121,7 +121,7 @@ async def test_every_version_of_both(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-async def test_all_that_was_committed(version: int) -> None:
+async def test_all_committed_offsets_of_a_group(version: int) -> None:
     async for store in opened(api_versions={FETCH: (1, version)}):
         await store.commit(5, 6)
         found = await store.fetch(None, require_stable=False, deadline=store.soon)
@@ -441,7 +441,7 @@ async def test_an_offset_that_is_not_answered_for(store: Store) -> None:
 
 
 @pytest.mark.parametrize("lie", [lie for lie in LIES if lie not in NEEDS_PATIENCE])
-async def test_what_cannot_be_an_answer(lie: str, store: Store) -> None:
+async def test_impossible_replies_are_not_believed(lie: str, store: Store) -> None:
     """Some are asked about again, some are told; none is believed, or spoils what comes next."""
     fault = store.fake.control(COMMIT, after_handling=True, tamper=LIES[lie])
     with suppress(KafkaProtocolError):

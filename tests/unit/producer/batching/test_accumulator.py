@@ -120,7 +120,7 @@ async def test_a_full_batch_does_not_linger(bench: Any) -> None:
     assert it.dispatch() is None, "the second one lingers"
 
 
-async def test_nothing_lingers_while_somebody_waits_for_memory(bench: Any) -> None:
+async def test_no_batch_lingers_while_a_send_waits_for_memory(bench: Any) -> None:
     it = bench(linger_ms=5000, buffer_memory=600)
     it.send(200)
     it.send(200, partition=1)

@@ -143,7 +143,7 @@ def test_what_was_stored_is_read_in_one_pass(wire: ModuleType, version: int) -> 
         {"partitions": 200},
     ],
 )
-def test_any_other_answer_is_read_as_ever(
+def test_any_other_response_is_read_by_the_generated_decoder(
     wire: ModuleType, version: int, fields: dict[str, object]
 ) -> None:
     response = stored(version, **fields)  # type: ignore[arg-type]  # of every kind

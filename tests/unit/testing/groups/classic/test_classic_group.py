@@ -177,7 +177,7 @@ def test_an_unknown_member_cannot_leave(broker: SocketlessBroker) -> None:
     assert group_of(broker).state == "Stable"
 
 
-def test_who_joins_late_waits_for_the_next_look(broker: SocketlessBroker) -> None:
+def test_a_late_join_waits_for_the_next_deadline_check(broker: SocketlessBroker) -> None:
     a, b, c = (
         FakeMember(broker, instance_id=name, rebalance_timeout_ms=5_000, session_timeout_ms=ms)
         for name, ms in (("a", 60_000), ("b", 60_000), ("c", 6_000))
@@ -267,7 +267,7 @@ async def test_a_fault_is_answered_before_anything_happens() -> None:
         await client.close()
 
 
-def test_who_waits_to_sync_joins_again_when_one_more_comes(broker: SocketlessBroker) -> None:
+def test_a_member_waiting_to_sync_rejoins_when_another_joins(broker: SocketlessBroker) -> None:
     leader, follower, newcomer = (FakeMember(broker) for _ in range(3))
     form(leader)
     follower.begin_join()
