@@ -18,7 +18,7 @@ def test_the_interruption_is_the_longest_silence_of_any_partition() -> None:
     assert interruption(silent, 1 * SECOND, 9 * SECOND) == pytest.approx(2.0)
 
 
-def test_what_was_silent_before_the_fault_does_not_count() -> None:
+def test_silence_before_the_fault_does_not_count() -> None:
     silent = [(p, at) for p, at in SMOOTHLY if not SECOND < at < 5 * SECOND]
     assert interruption(silent, 4 * SECOND, 9 * SECOND) == pytest.approx(1.0)
 

@@ -70,7 +70,7 @@ def read_back(kafka: RealKafka, topic: str, partitions: int) -> list[list[Record
     return asyncio.run(asyncio.wait_for(read(), PATIENCE))
 
 
-def test_what_is_archived_is_replayed_as_it_was(
+def test_archived_records_are_replayed_unchanged(
     spark: SparkSession, kafka: RealKafka, topic: Callable[..., str], tmp_path: Path
 ):
     source, target = topic(3), topic(3)
@@ -337,7 +337,7 @@ def test_a_bounded_one_in_a_hurry_does_not_wait_either(spark: SparkSession, tmp_
     assert run(replace(pipeline, steps=()), spark=spark, hurry=threading.Event()).rows == 1
 
 
-def test_what_fails_is_raised_and_leaves_nothing_behind(spark: SparkSession, tmp_path: Path):
+def test_a_failure_is_raised_and_leaves_no_query_behind(spark: SparkSession, tmp_path: Path):
     from pyspark.errors import StreamingQueryException
 
     from aiokafka_lite.spark.pipeline import Sql

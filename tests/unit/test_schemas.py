@@ -140,7 +140,7 @@ class TestProducerSerializers:
             with pytest.raises(TypeError, match="headers"):
                 await producer.send("orders", 1, headers=iter(()))  # type: ignore[arg-type]
 
-    async def test_they_see_what_interceptors_return(
+    async def test_serializers_get_what_interceptors_return(
         self, cluster: FakeCluster, registry: Registry
     ) -> None:
         class Doubling(ProducerInterceptor):

@@ -204,7 +204,7 @@ async def test_bad_arguments_send_nothing(admin: AIOKafkaAdminClient, guarded: F
     assert not asked & {ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS}
 
 
-def test_what_only_filters_can_have_is_refused() -> None:
+def test_values_that_only_filters_can_have_are_refused() -> None:
     kind: Any = ResourceType.ANY
     with pytest.raises(IllegalArgumentError, match="`resource_type` of an ACL cannot be ANY"):
         ResourcePattern(kind, "orders")

@@ -87,7 +87,7 @@ async def test_the_typed_description(admin: AIOKafkaAdminClient, brokers: FakeCl
     assert isinstance(results[NONE], UnknownTopicOrPartitionError)
 
 
-async def test_only_what_is_named_changes(admin: AIOKafkaAdminClient) -> None:
+async def test_only_the_named_configs_change(admin: AIOKafkaAdminClient) -> None:
     first = await admin.incremental_alter_configs(
         {ORDERS: {"retention.ms": 1000, "cleanup.policy": "compact"}}
     )

@@ -148,7 +148,7 @@ async def test_the_error_of_a_partition_leaves_the_others(
 
 
 @pytest.mark.usefixtures("offsets")
-async def test_what_the_response_leaves_out_fails(
+async def test_a_partition_missing_from_the_response_fails(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:
     fault = brokers.control(

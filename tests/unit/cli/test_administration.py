@@ -54,7 +54,7 @@ def test_dry_run_changes_nothing(run: Run, kafka_broker: FakeCluster) -> None:
     assert rows(run, "topics")[0]["partitions"] == 1
 
 
-def test_what_destroys_needs_a_terminal_or_yes(run: Run, kafka_broker: FakeCluster) -> None:
+def test_destructive_commands_need_a_terminal_or_yes(run: Run, kafka_broker: FakeCluster) -> None:
     run("topic", "create", "a")
     run("topic", "delete", "a", status=2, says="add --yes")
     assert "a" in kafka_broker.state.topics

@@ -59,6 +59,6 @@ def test_grammar(text: str, expected: OffsetRange) -> None:
         *("9" * 20, "@-1h:-2h", "1:stored", "٣"),
     ],
 )
-def test_what_is_no_offset_is_refused(text: str) -> None:
+def test_a_text_that_is_no_offset_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_offset(text, NOW)

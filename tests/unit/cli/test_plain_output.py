@@ -128,7 +128,9 @@ def test_output_has_no_escape_codes(
 
 
 @pytest.mark.kafka(topics=["orders"])
-def test_what_a_broker_says_moves_no_cursor(kafka_broker: FakeCluster, tmp_path: Path) -> None:
+def test_control_characters_of_a_broker_are_replaced(
+    kafka_broker: FakeCluster, tmp_path: Path
+) -> None:
     commit(kafka_broker, f"kitchen{RED}", {("orders", 0): 0})
     variables = environment(kafka_broker.bootstrap_servers, tmp_path)
     terminal = Terminal("groups", "--color", "never", environment=variables)

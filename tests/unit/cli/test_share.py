@@ -108,7 +108,7 @@ def test_lock_that_expired_before_the_write_is_reported(
         (("-X", "max.poll.records=x"), "should be a whole number"),
     ],
 )
-def test_what_a_share_group_does_not_have_is_refused(
+def test_flags_that_share_groups_do_not_support_are_refused(
     run: Run, flags: Sequence[str], says: str
 ) -> None:
     run("consume", "jobs", "--share-group", "g", *flags, status=2, says=says)

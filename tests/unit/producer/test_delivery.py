@@ -425,7 +425,7 @@ async def storm(
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-async def test_in_a_storm_each_record_is_stored_once_and_in_order(
+async def test_each_record_is_stored_once_and_in_order_despite_random_faults(
     make_producer: Make, stored: Stored, seed: int
 ) -> None:
     async with FakeCluster(brokers=3, topics={"orders": 4}) as cluster:
@@ -441,7 +441,7 @@ async def test_in_a_storm_each_record_is_stored_once_and_in_order(
         assert producer._sender.pool.used == 0
 
 
-async def test_in_a_storm_without_numbers_nothing_acked_is_missing(
+async def test_no_acked_record_is_missing_without_idempotence_despite_random_faults(
     make_producer: Make, stored: Stored
 ) -> None:
     async with FakeCluster(brokers=3, topics={"orders": 4}) as cluster:

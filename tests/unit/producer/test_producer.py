@@ -322,7 +322,7 @@ async def test_the_message_format_follows_the_broker_version(
         assert (first.key, first.value, first.timestamp) == (b"k", b"v", 9)
 
 
-async def test_what_an_old_broker_cannot_do_is_refused_by_name(make_producer: Make) -> None:
+async def test_features_that_an_old_broker_lacks_are_refused_by_name(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"], version="0.10.2") as cluster:
         producer = make_producer(cluster)
         await producer.start()
@@ -644,7 +644,9 @@ async def test_aiokafka_s_arguments_are_taken(room: dict[str, ModuleType]) -> No
     await producer.stop()
 
 
-def test_what_stops_the_loop_leaves_the_connection_whole(room: dict[str, ModuleType]) -> None:
+def test_an_exception_that_stops_the_loop_leaves_the_connection_usable(
+    room: dict[str, ModuleType],
+) -> None:
     """A task that an answer wakes is run by the pass that brought it; what it raises is not the
     connection's."""
 

@@ -86,7 +86,7 @@ async def test_a_chain_in_its_order_by_every_way_in(make_producer: Make, stored:
         assert recorder.closed == 1
 
 
-async def test_they_hear_of_failures(make_producer: Make) -> None:
+async def test_interceptors_are_called_with_failures(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster:
         recorder = Recorder()
         producer = make_producer(
@@ -193,7 +193,7 @@ async def test_a_cancelled_ack_does_not_reach_the_interceptors(make_producer: Ma
 
 
 @pytest.mark.parametrize("given", [Recorder(), [Recorder], ["x"], None])
-async def test_what_is_no_interceptor(make_producer: Make, given: Any) -> None:
+async def test_an_object_that_is_no_interceptor_is_refused(make_producer: Make, given: Any) -> None:
     async with FakeCluster() as cluster:
         with pytest.raises(TypeError, match="`interceptors`"):
             make_producer(cluster, interceptors=given)

@@ -45,7 +45,7 @@ async def test_metrics_are_valid_json_at_any_time(make_producer: Make) -> None:
         assert producer.metrics()["request-rate"] == 0
 
 
-async def test_what_went_wrong(make_producer: Make) -> None:
+async def test_metrics_count_retries_splits_and_errors(make_producer: Make) -> None:
     async with FakeCluster(topics=["orders"]) as cluster:
         cluster.create_topic("small", configs={"max.message.bytes": "1000"})
         producer = make_producer(cluster, linger_ms=1)

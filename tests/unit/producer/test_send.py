@@ -48,7 +48,7 @@ async def test_asyncio_accepts_the_result_of_send_as_a_coroutine(
         assert values(cluster) == [b"x"] * 5
 
 
-async def test_what_is_not_awaited_is_sent_all_the_same(make_producer: Make) -> None:
+async def test_a_send_that_is_not_awaited_is_sent(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster, make_producer(cluster) as producer:
         await producer.send_and_wait("orders", b"0")
         producer.send("orders", b"1")
@@ -60,7 +60,7 @@ async def test_what_is_not_awaited_is_sent_all_the_same(make_producer: Make) -> 
         assert values(cluster) == [b"0", b"1", b"2"]
 
 
-async def test_what_has_to_wait_and_is_not_awaited_warns(make_producer: Make) -> None:
+async def test_a_blocked_send_that_is_not_awaited_warns(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster, make_producer(cluster) as producer:
         with pytest.warns(RuntimeWarning, match="never awaited"):  # noqa: PT031
             producer.send("orders", b"1")
@@ -176,7 +176,7 @@ async def test_cancelling_its_task_cancels_the_wait_alone(make_producer: Make) -
         assert values(cluster) == [b"0", b"1", b"2", b"3"]
 
 
-async def test_driven_by_hand(make_producer: Make) -> None:
+async def test_a_send_driven_like_a_coroutine(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster, make_producer(cluster) as producer:
         await producer.send_and_wait("orders", b"0")
         sent = producer.send("orders", b"1")

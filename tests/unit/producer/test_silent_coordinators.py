@@ -67,7 +67,7 @@ async def test_it_is_left_for_the_one_that_has_its_place(
             await producer.send("orders", b"y", partition=0)
 
 
-async def test_one_that_has_its_place_still_is_waited_for() -> None:
+async def test_a_silent_coordinator_that_was_not_replaced_is_waited_for() -> None:
     async with (
         FakeCluster(topics={"orders": 1}) as cluster,
         AIOKafkaProducer(

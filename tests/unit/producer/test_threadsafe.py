@@ -313,7 +313,7 @@ async def test_stop_releases_a_thread_that_waits_for_room(
 
 @pytest.mark.parametrize("kind", [asyncio.CancelledError, GeneratorExit, StopIteration])
 @pytest.mark.parametrize("by", ["serializer", "partitioner", "interceptor"])
-async def test_what_the_application_raises_fails_its_record_alone(
+async def test_an_exception_of_the_application_fails_only_its_record(
     make_producer: Make, kind: type[BaseException], by: str
 ) -> None:
     raising = Raising(kind)

@@ -186,7 +186,9 @@ async def test_an_abort_fails_records_that_were_not_sent(
     assert await committed(cluster) == [b"kept"]
 
 
-async def test_batches_by_hand_and_in_bulk_take_part(cluster: FakeCluster, producer: Any) -> None:
+async def test_send_many_and_send_batch_are_part_of_the_transaction(
+    cluster: FakeCluster, producer: Any
+) -> None:
     async with producer.transaction():
         await producer.send_many("orders", [b"a", b"b"])
         batch = producer.create_batch()
@@ -329,7 +331,7 @@ PASSING = [NotCoordinatorError, CoordinatorNotAvailableError, ConcurrentTransact
 
 @pytest.mark.parametrize("error", PASSING, ids=lambda error: error.__name__)
 @pytest.mark.parametrize("committing", [True, False], ids=["commit", "abort"])
-async def test_what_passes_is_tried_again(
+async def test_retriable_errors_are_retried(
     make_producer: Make, cluster: FakeCluster, error: type[KafkaError], committing: bool
 ) -> None:
     for api in (
@@ -526,7 +528,7 @@ def cluster_adds(cluster: FakeCluster) -> bool:
     return cluster.state.features.finalized.get("transaction.version", 0) >= 2
 
 
-async def test_what_a_producer_leaves_open_its_successor_aborts(
+async def test_a_transaction_left_open_is_aborted_by_the_next_producer(
     make_producer: Make, cluster: FakeCluster, producer: Any
 ) -> None:
     await producer.begin_transaction()
@@ -625,7 +627,7 @@ async def test_a_producer_that_is_dropped_in_a_transaction_is_freed_at_once(
     await asyncio.sleep(0.01)  # what is left of it ends
 
 
-async def test_what_waited_to_be_sent_is_not_sent_in_the_next_transaction(
+async def test_unsent_records_are_not_sent_in_the_next_transaction(
     cluster: FakeCluster, producer: Any
 ) -> None:
     """A task that outlives its transaction, while the topic is looked for."""

@@ -72,7 +72,7 @@ async def test_a_batch_does_not_wait_for_the_first_of_its_partition(
 @pytest.mark.parametrize(
     "error", [ConcurrentTransactions, NotEnoughReplicasError], ids=lambda error: error.__name__
 )
-async def test_what_waits_for_the_transaction_before_is_sent_again_soon(
+async def test_requests_that_wait_for_the_previous_transaction_are_retried_soon(
     make_producer: Make, cluster: FakeCluster, error: type[BrokerResponseError]
 ) -> None:
     """Brokers say so in the same words as for want of replicas, to requests of old versions."""

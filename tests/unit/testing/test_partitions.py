@@ -120,7 +120,7 @@ def test_leader_epochs(broker: SocketlessBroker, epoch: int, error: type[Excepti
 # Lost ends
 
 
-def test_what_was_lost_never_happened(broker: SocketlessBroker) -> None:
+def test_a_truncation_forgets_the_producer_state_after_it(broker: SocketlessBroker) -> None:
     partition = partition_of(broker)
     for sequence in range(3):
         append(partition, by(7, sequence))

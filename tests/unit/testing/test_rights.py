@@ -89,7 +89,9 @@ def everything(broker: SocketlessBroker) -> list[tuple[str, object]]:
 
 
 @pytest.mark.parametrize("api_key", sorted(SERVED), ids=lambda key: ApiKey(key).name)
-def test_nothing_changes_and_nothing_leaks(secret: SocketlessBroker, api_key: int) -> None:
+def test_requests_without_rights_change_and_reveal_nothing(
+    secret: SocketlessBroker, api_key: int
+) -> None:
     ids = [topic.topic_id for topic in secret.state.topics.values()]
     maker = RequestMaker(Random(api_key), 0.02, NAMES)
     maker.learn_value("topic_id", *ids)

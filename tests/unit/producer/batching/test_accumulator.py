@@ -299,7 +299,7 @@ async def test_overdue_batches_are_found_oldest_first(bench: Any) -> None:
     assert not it.accumulator.active
 
 
-async def test_topics_come_grow_and_go(bench: Any) -> None:
+async def test_topics_are_added_grow_and_are_forgotten(bench: Any) -> None:
     it = bench()
     topic = it.accumulator.adopt("t", {n: Partition(n, leader=n - 1) for n in range(4)})
     assert topic.queues[0] is it.queue
@@ -325,7 +325,7 @@ async def test_topics_come_grow_and_go(bench: Any) -> None:
     assert not it.accumulator.topics
 
 
-async def test_batches_of_one_tick_of_the_clock_come_back_in_order(
+async def test_batches_with_equal_timestamps_are_put_back_in_order(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()

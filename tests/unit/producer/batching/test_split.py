@@ -127,7 +127,7 @@ def small(request: Any) -> bool:
     )
 
 
-async def test_what_was_stored_stays_acknowledged_when_the_rest_fails(
+async def test_stored_pieces_stay_acknowledged_when_the_rest_fails(
     make_producer: Make,
 ) -> None:
     async with FakeCluster() as cluster:

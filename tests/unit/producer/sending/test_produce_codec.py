@@ -123,7 +123,7 @@ def read_frame(wire: ModuleType, frame: bytes, version: int) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_was_stored_is_read_in_one_pass(wire: ModuleType, version: int) -> None:
+def test_an_all_stored_response_is_read_in_one_pass(wire: ModuleType, version: int) -> None:
     found = read(wire, stored(version), version)
     assert found == (12, {("orders", n): (1000 + n, -1, 7) for n in range(3)})
     assert found[1][TopicPartition("orders", 2)][0] == 1002

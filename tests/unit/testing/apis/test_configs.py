@@ -162,7 +162,7 @@ def test_what_was_set_is_listed(orders: SocketlessBroker) -> None:
     assert listed(0) == []
 
 
-def test_what_was_set_outlives_a_restart() -> None:
+def test_configs_survive_a_restart() -> None:
     journal = Remembering()
     store = ConfigStore(journal)
     store.replace(ConfigResource.BROKER, "", {"log.retention.ms": "7"})
@@ -194,7 +194,7 @@ def test_broker_configs_that_brokers_start_with() -> None:
         {"leader.replication.throttled.replicas": "0:1,2"},
     ],
 )
-def test_what_a_topic_may_not_have(configs: dict[str, str | None]) -> None:
+def test_invalid_topic_configs_are_refused(configs: dict[str, str | None]) -> None:
     with pytest.raises(InvalidConfigurationError):
         check_configs(configs)
 

@@ -169,7 +169,7 @@ def test_delegation_tokens_are_disabled(broker: SocketlessBroker) -> None:
     assert answer.token_requester_principal_name == "alice"
 
 
-def test_what_needs_rights_on_the_cluster(broker: SocketlessBroker) -> None:
+def test_requests_that_need_rights_on_the_cluster(broker: SocketlessBroker) -> None:
     broker.state.authorizer = Authorizer()
     upsertion = ScramCredentialUpsertion("a", 1, 4096, b"salt", b"salted")
     everything = DeleteAclsFilter(ANY, None, ANY, None, None, ANY, ANY)

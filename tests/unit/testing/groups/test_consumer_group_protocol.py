@@ -58,7 +58,7 @@ def test_a_partition_is_given_up_before_another_gets_it(broker: SocketlessBroker
     assert (b.count, group.state) == (2, "Stable")
 
 
-def test_a_member_lives_as_long_as_it_is_heard_of(broker: SocketlessBroker) -> None:
+def test_a_member_stays_until_its_session_times_out(broker: SocketlessBroker) -> None:
     a = FakeReporter(broker, "a", "t")
     a.join()
     for _ in range(5):
@@ -126,7 +126,7 @@ def test_the_interval_is_the_groups_own() -> None:
     assert group_of(broker).target_epoch == 3
 
 
-def test_topics_that_come_grow_and_go(broker: SocketlessBroker) -> None:
+def test_created_grown_and_deleted_topics_are_assigned_again(broker: SocketlessBroker) -> None:
     a = FakeReporter(broker, "a", "t", "later")
     a.join()
     assert a.count == 4
@@ -288,7 +288,7 @@ def test_a_group_outlives_the_cluster_but_its_members_do_not() -> None:
         {"broker_configs": {"group.coordinator.rebalance.protocols": "classic"}},
     ],
 )
-def test_a_cluster_that_has_not_enabled_it(options: dict[str, object]) -> None:
+def test_a_cluster_without_the_consumer_protocol(options: dict[str, object]) -> None:
     broker = SocketlessBroker(**options)
     broker.state.create_topic("t", 4)
     assert FakeReporter(broker, "a", "t").join() == UnsupportedVersionError.errno

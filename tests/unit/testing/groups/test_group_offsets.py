@@ -393,7 +393,7 @@ def test_a_commit_after_a_pending_one_survives_a_restart() -> None:
     assert committed(after) == [20, -1]
 
 
-def test_what_was_deleted_is_not_remembered() -> None:
+def test_deleted_offsets_leave_the_journal() -> None:
     journal = Remembering()
     offsets = GroupOffsets("g", journal)
     offsets.commit("orders", 0, CommittedOffset(1))

@@ -59,7 +59,7 @@ def node(broker: SocketlessBroker) -> int:
     return broker.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
 
 
-def test_what_replaces_a_group_has_its_offsets(broker: SocketlessBroker) -> None:
+def test_a_group_that_replaces_another_has_its_offsets(broker: SocketlessBroker) -> None:
     groups = broker.state.groups
     classic = groups.classic("g")
     assert groups.classic("g") is classic

@@ -41,7 +41,7 @@ from tests.seeds import seeds
         ("a[:b:]", "ab", "a["),
     ],
 )
-def test_what_is_taken(regex: str, matching: str, other: str) -> None:
+def test_valid_expressions_match_as_in_re2(regex: str, matching: str, other: str) -> None:
     pattern = compile_regex(regex)
     assert pattern.matches(matching)
     assert not pattern.matches(other)
@@ -76,7 +76,7 @@ def test_groups_nested_deeply() -> None:
     "regex",
     ["(a|a)*b", "(a+)+$b", "(a*)*b", "(a|aa)+b", "((a{0,100}){0,100}){0,100}b", ".*.*.*.*.*.*b"],
 )
-def test_what_would_keep_python_busy_for_ever(regex: str) -> None:
+def test_expressions_that_backtrack_exponentially_in_python(regex: str) -> None:
     pattern = compile_regex(regex)
     assert not pattern.matches("a" * 249)
     assert pattern.matches("a" * 248 + "b") == ("$" not in regex)
@@ -99,7 +99,7 @@ def random_regex(chance: Random, depth: int = 0) -> str:
 
 
 @pytest.mark.parametrize("seed", seeds(4))
-def test_it_matches_as_python_does(seed: int) -> None:
+def test_random_expressions_match_as_in_python(seed: int) -> None:
     chance = Random(seed)
     for _ in range(100):
         regex = random_regex(chance)

@@ -110,7 +110,7 @@ def test_a_read_may_run_over_segments_and_stops_below_an_offset() -> None:
     assert log.read(5, 2**31, below=5) == b""
 
 
-def test_what_was_read_stays_as_it_was() -> None:
+def test_bytes_that_were_read_never_change() -> None:
     log = new_log()
     append(log, (1, None, b"first"))
     held = log.read(0, 2**31)

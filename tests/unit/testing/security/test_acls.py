@@ -68,7 +68,7 @@ def test_nothing_is_allowed_but_to_super_users(authorizer: Authorizer) -> None:
         (Operation.ALTER_CONFIGS, {Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS}),
     ],
 )
-def test_what_an_allow_implies(
+def test_operations_implied_by_an_allow(
     authorizer: Authorizer, granted: Operation, implied: set[Operation]
 ) -> None:
     authorizer.acls.allow(ALICE, granted, TOPIC, "orders")
@@ -120,7 +120,7 @@ def test_another_resource_of_that_name(authorizer: Authorizer) -> None:
     assert not may(authorizer, READ, "orders")
 
 
-def test_what_no_acl_is_about() -> None:
+def test_resources_without_any_acl() -> None:
     lenient = Authorizer(allow_everyone_if_no_acl_found=True)
     assert may(lenient, READ, "orders")
     lenient.acls.allow("User:bob", READ, TOPIC, "orders")
@@ -195,7 +195,7 @@ def test_the_table_is_a_set_that_filters_search() -> None:
         {"resource": Resource.CLUSTER},
     ],
 )
-def test_what_no_acl_can_say(change: dict[str, object]) -> None:
+def test_invalid_acls_are_refused(change: dict[str, object]) -> None:
     good = Acl(TOPIC, "orders", Pattern.LITERAL, ALICE, "*", READ, Permission.ALLOW)
     with pytest.raises(InvalidRequestError):
         AclTable().add(good._replace(**change))  # type: ignore[arg-type]  # by name

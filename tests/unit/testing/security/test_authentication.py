@@ -68,7 +68,7 @@ def test_bare_tokens_follow_a_handshake_of_version_0(clock: VirtualClock) -> Non
 
 
 @pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.SASL_AUTHENTICATE, ApiKey.PRODUCE])
-def test_what_is_not_admitted_before(clock: VirtualClock, key: ApiKey) -> None:
+def test_requests_before_the_authentication_are_refused(clock: VirtualClock, key: ApiKey) -> None:
     with pytest.raises(NotAdmitted):
         sasl(clock).new_authentication().admit(key)
 
@@ -82,7 +82,7 @@ def test_api_versions_is_accepted_once(clock: VirtualClock) -> None:
         authentication.admit(ApiKey.API_VERSIONS)
 
 
-def test_nothing_else_between_handshake_and_token(clock: VirtualClock) -> None:
+def test_only_a_token_is_accepted_after_the_handshake(clock: VirtualClock) -> None:
     authentication = sasl(clock).new_authentication()
     authentication.on_handshake("PLAIN", 1)
     with pytest.raises(IllegalSaslStateError):
@@ -125,7 +125,7 @@ def test_a_session_is_renewed(clock: VirtualClock) -> None:
         authentication.admit(ApiKey.METADATA)
 
 
-def test_nothing_else_while_it_is_renewed(clock: VirtualClock) -> None:
+def test_only_a_token_is_accepted_during_a_reauthentication(clock: VirtualClock) -> None:
     authentication = known(clock, 60.0)
     authentication.admit(ApiKey.SASL_HANDSHAKE)
     authentication.on_handshake("PLAIN", 1)

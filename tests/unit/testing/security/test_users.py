@@ -28,7 +28,7 @@ def test_putting_and_removing() -> None:
     ("name", "password", "mechanism"),
     [("", "x", "PLAIN"), ("x", "", "PLAIN"), ("x", "y", "GSSAPI")],
 )
-def test_what_is_no_user(name: str, password: str, mechanism: str) -> None:
+def test_invalid_users_are_refused(name: str, password: str, mechanism: str) -> None:
     with pytest.raises(ValueError, match="password"):
         Users(lambda: b"salt").put(name, password, [mechanism])
 

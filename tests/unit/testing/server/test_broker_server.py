@@ -88,7 +88,7 @@ async def test_large_requests(cluster: FakeCluster, connect: Connect, size: int)
     assert bytes(fetched.responses[0].partitions[0].records)[16:] == batch[16:]
 
 
-async def test_what_is_not_served_ends_the_connection(
+async def test_an_unserved_request_closes_the_connection(
     cluster: FakeCluster, connect: Connect
 ) -> None:
     client = await connect(cluster.address(0))

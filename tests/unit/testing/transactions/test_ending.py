@@ -64,13 +64,13 @@ def outcomes(asked: ProducerIdentity, *, bumps: bool, previous: int = -1) -> dic
     }
 
 
-def test_of_old() -> None:
+def test_without_epoch_bumps() -> None:
     assert outcomes(ProducerIdentity(1, EPOCH), bumps=False) == OF_OLD
     for epoch in (EPOCH - 1, EPOCH + 1):
         assert set(outcomes(ProducerIdentity(1, epoch), bumps=False).values()) == {"FF"}
 
 
-def test_with_an_epoch_for_each_transaction() -> None:
+def test_with_epoch_bumps() -> None:
     assert outcomes(ProducerIdentity(1, EPOCH), bumps=True) == CURRENT
     assert outcomes(ProducerIdentity(1, EPOCH - 1), bumps=True) == ONCE_MORE
     for epoch in (EPOCH - 2, EPOCH + 1):

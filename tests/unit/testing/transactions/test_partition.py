@@ -78,7 +78,7 @@ def test_aborted_transactions_of_a_range(
     assert transactions.aborted_between(first, end) == found
 
 
-def test_of_a_log_that_begins_later_the_undecided_offset_is_not_before_it(writer: Writer) -> None:
+def test_the_last_stable_offset_is_not_before_the_log_start(writer: Writer) -> None:
     for sequence in range(4):
         writer.produce(sequence)
     writer.partition().delete_before(2)

@@ -81,7 +81,7 @@ async def test_an_open_transaction_continues_after_a_restart(tmp_path: Path) -> 
         assert (given.producer_id, given.producer_epoch) == (producer[0], 2)
 
 
-async def test_what_dangles_times_out_after_a_restart(tmp_path: Path) -> None:
+async def test_an_open_transaction_times_out_after_a_restart(tmp_path: Path) -> None:
     async with FakeCluster(
         topics={"orders": 1}, data_dir=tmp_path, clock=VirtualClock()
     ) as cluster:

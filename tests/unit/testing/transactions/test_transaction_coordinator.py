@@ -247,7 +247,7 @@ def restarted(journal: Journal, clock: VirtualClock) -> ClusterState:
     return state
 
 
-def test_what_was_open_is_known_after_a_restart_and_times_out() -> None:
+def test_an_open_transaction_is_restored_and_times_out() -> None:
     journal, clock = Remembering(), VirtualClock(NOW_MS)
     before = restarted(journal, clock).transactions
     producer = before.init_producer_id("mine", 60_000)

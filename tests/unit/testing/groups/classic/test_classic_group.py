@@ -441,7 +441,7 @@ def test_a_new_coordinator_of_an_empty_group_finds_no_members(
 
 
 @pytest.mark.parametrize("shared_out", [True, False])
-def test_no_timer_of_the_old_coordinator_goes_off(
+def test_timers_of_the_old_coordinator_do_not_fire(
     three_brokers: SocketlessBroker, shared_out: bool
 ) -> None:
     broker = three_brokers
@@ -487,7 +487,7 @@ def test_a_dead_group_sends_its_members_away(broker: SocketlessBroker) -> None:
 
 
 @pytest.mark.parametrize("leaves", [True, False])
-def test_no_timer_of_a_deleted_group_goes_off(broker: SocketlessBroker, leaves: bool) -> None:
+def test_timers_of_a_deleted_group_do_not_fire(broker: SocketlessBroker, leaves: bool) -> None:
     member = FakeMember(broker)
     form(member)
     joining = FakeMember(broker).begin_join()
