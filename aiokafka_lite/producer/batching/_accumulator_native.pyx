@@ -99,6 +99,18 @@ cdef inline Py_ssize_t number_of(object partition) except -1:
     return partition_number(partition)
 
 
+cdef inline int64_t timestamp_of(object timestamp_ms) except -1:
+    """Return a timestamp; for an invalid one, the Python function raises the error."""
+    cdef int overflow = 0
+    cdef int64_t timestamp
+    if not PyLong_CheckExact(timestamp_ms):
+        timestamp_ms = as_timestamp(timestamp_ms)
+    timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
+    if overflow or timestamp < 0:
+        as_timestamp(timestamp_ms)  # raises the error
+    return timestamp
+
+
 @cython.final
 cdef class PartitionQueue:
     __doc__ = _TwinQueue.__doc__
@@ -166,7 +178,6 @@ cdef class AppendCore:
 
     cdef append_fields(self, topic, value, key, partition, timestamp_ms, headers):
         cdef int64_t timestamp
-        cdef int overflow = 0
         cdef TopicQueues topic_queues
         cdef ProducerBatch batch
         cdef Ack ack
@@ -178,11 +189,7 @@ cdef class AppendCore:
         if timestamp_ms is None:
             timestamp = akl_now_ms()
         else:
-            if not PyLong_CheckExact(timestamp_ms):
-                timestamp_ms = as_timestamp(timestamp_ms)
-            timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
-            if overflow or timestamp < 0:
-                as_timestamp(timestamp_ms)  # raises the error
+            timestamp = timestamp_of(timestamp_ms)
         if headers is not None and may_act(headers):
             check_headers(headers)
             headers = inert(headers)
@@ -211,7 +218,6 @@ cdef class AppendCore:
     ):
         cdef object value, key = None
         cdef int64_t timestamp = 0
-        cdef int overflow = 0
         cdef ProducerBatch batch, current = None
         cdef TopicQueues topic_queues
         cdef int32_t index, first = 0, count = 0
@@ -222,11 +228,7 @@ cdef class AppendCore:
         if not isinstance(topic, str):
             raise TypeError(f"`topic` should be a str, not {topic!r}")
         if timestamp_ms is not None:
-            if not PyLong_CheckExact(timestamp_ms):
-                timestamp_ms = as_timestamp(timestamp_ms)
-            timestamp = PyLong_AsLongLongAndOverflow(timestamp_ms, &overflow)
-            if overflow or timestamp < 0:
-                as_timestamp(timestamp_ms)  # raises the error
+            timestamp = timestamp_of(timestamp_ms)
         if headers is not None and may_act(headers):
             check_headers(headers)
             headers = inert(headers)
