@@ -38,7 +38,7 @@ NO_KAFKA = "no real Kafka: "
 
 TopicFactory = Callable[..., str]
 
-# How long an example took tells of the machine's load, not of the code: no verdict hangs on it.
+# The time of an example depends on the machine's load, not the code: no test fails for it.
 hypothesis.settings.register_profile(
     "ci",
     derandomize=True,
@@ -194,7 +194,7 @@ def topic(kafka: RealKafka, request: pytest.FixtureRequest) -> TopicFactory:
 
 @pytest.fixture
 def topic3(kafka3: OwnCluster, request: pytest.FixtureRequest) -> TopicFactory:
-    """Makes topics of unique names on `kafka3`, replicated three times unless told otherwise."""
+    """Makes topics of unique names on `kafka3`, replicated three times by default."""
     return _factory(kafka3, request.node.name)
 
 

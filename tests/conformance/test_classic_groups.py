@@ -140,7 +140,7 @@ async def test_a_leader_that_joins_while_others_sync(compare: Compare) -> None:
         await b.waits_to_sync()
         a.protocols = [("range", b"changed")]
         await a.begin_join()
-        await b.synced()  # is told to join again
+        await b.synced()  # the response asks it to join again
         await a.waits_to_join()
         await b.join()
         await a.joined()

@@ -21,7 +21,7 @@ STEPS: Final = 30
 
 
 class Crowd:
-    """Four members, of whom two share an instance id, and what happens to them.
+    """Four members, two of which share an instance id, and what happens to them.
 
     Args:
         target: Where.

@@ -101,7 +101,7 @@ async def test_two_and_three_members(compare: Compare) -> None:
         await b.join()
         await describe(target, group)
         await b.report()
-        await a.report()  # is told what to give up
+        await a.report()  # the response says what to give up
         await describe(target, group)
         await a.report()
         await b.report()
@@ -187,7 +187,7 @@ async def test_fenced_members(compare: Compare) -> None:
         await b.join()
         for epoch in (1, 3, 99):
             await a.report(member_epoch=epoch)
-        await a.report(member_epoch=2)  # is told to give up two
+        await a.report(member_epoch=2)  # the response says to give up two
         kept = a.owned
         await a.acknowledge()  # and comes to epoch 3
         await a.report(member_epoch=2)  # as if it had not heard of it, without telling
@@ -492,7 +492,7 @@ async def test_group_size_limit_and_session_timeout(compare: Compare) -> None:
         a, b = (Reporter(target, group, name, topic) for name in "ab")
         await a.join(rebalance_timeout_ms=500)
         await b.join()
-        await a.report()  # is told to give up partitions, and does not
+        await a.report()  # does not give up partitions as the response says
         await describe_until(target, group, "Assigning", 4)
         await a.report()
         await b.report()

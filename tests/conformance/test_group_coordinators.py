@@ -15,7 +15,7 @@ from tests.conformance.membership import Member
 from tests.conformance.target import Target
 from tests.conformance.test_offsets import ask_for, commit
 
-LOADING = (14, 15, 16)  # not yet, nobody, another one
+LOADING = (14, 15, 16)  # not yet, none, another one
 
 
 def has_loaded(response: Any) -> bool:

@@ -108,7 +108,7 @@ async def test_group_size_limit(compare_limited: Compare) -> None:
         await target.ask(c.join_request(), 9)
         await a.begin_join()
         await b.beat_until()
-        await c.begin_join()  # whoever comes first is in
+        await c.begin_join()  # the first to join is in
         await c.waits_to_join()
         await target.ask(b.join_request(), 9, "b")
         await a.joined()

@@ -35,7 +35,7 @@ def assignment(topic: str, *numbers: int, user_data: bytes | None = None) -> byt
 
 
 def owning(topic: str, *numbers: int) -> bytes:
-    """A consumer's metadata that tells what it owns."""
+    """A consumer's metadata that names the partitions it owns."""
     encoded = bytearray(b"\x00\x01")
     owned = [OwnedPartition(topic, list(numbers))] if numbers else []
     ConsumerProtocolSubscription([topic], None, owned).encode(encoded, 1)

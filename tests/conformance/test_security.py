@@ -66,7 +66,7 @@ async def ask_all(target: Target, on: str, *requests: tuple[Request, int]) -> No
     """One after the other on one connection; the end of the connection is the end."""
     for request, version in requests:
         try:
-            if isinstance(request, ApiVersionsRequest):  # what it tells is not of interest here
+            if isinstance(request, ApiVersionsRequest):  # its content does not matter here
                 answer = await target.quietly(request, version, on)
                 target.note("ApiVersions", answer.error_code)
             else:

@@ -641,7 +641,7 @@ async def test_another_broker_becomes_the_coordinator(compare3: Compare) -> None
     ],
 )
 async def test_exhausted_epochs(compare: Compare, by: str) -> None:
-    """The last epoch is kept for fencing: 32,766 is the largest that a producer is told."""
+    """The last epoch is kept for fencing: 32,766 is the largest that a producer gets."""
 
     async def scenario(target: Target) -> None:
         topic = await target.topic()

@@ -120,7 +120,7 @@ async def by_asyncio(package: str, bootstrap: str, topic: str, group: str, flow:
                 task.add_done_callback(sends.discard)
         await asyncio.sleep(EVERY)
     reading.cancel()
-    os._exit(0)  # nobody waits for records on their way
+    os._exit(0)  # records in flight are not awaited
 
 
 def by_threads(bootstrap: str, topic: str, group: str, flow: Flow) -> None:
@@ -171,7 +171,7 @@ def by_threads(bootstrap: str, topic: str, group: str, flow: Flow) -> None:
                     logging.info("%s", error)
         while (left := began + EVERY - time.monotonic()) > 0:
             producer.poll(left)
-    os._exit(0)  # nobody waits for records on their way
+    os._exit(0)  # records in flight are not awaited
 
 
 def main() -> None:

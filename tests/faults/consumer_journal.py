@@ -33,12 +33,12 @@ class Verb(StrEnum):
     LOST = "lost"  # those that are gone
     GIVEN = "given"  # partition: first and last offset handed out
     COMMITTED = "committed"  # partition: the offset that the group has acknowledged, twice
-    REFUSED = "refused"  # a commit; `text` tells the error
-    ERROR = "error"  # a read raised what a KafkaError is; `text` tells it
+    REFUSED = "refused"  # a commit; `text` is the error
+    ERROR = "error"  # a read raised a KafkaError; `text` is the error
     ACT = "act"  # `text`: something it does to its group by itself
     STOPPING = "stopping"
     STOPPED = "stopped"  # `number`: milliseconds that took
-    MISTAKE = "mistake"  # what may never happen; `text` tells it
+    MISTAKE = "mistake"  # what may never happen; `text` describes it
 
 
 class Event(NamedTuple):

@@ -341,7 +341,7 @@ class Member:
             self._unsettled += len(records)
 
     def _take_one(self, record: Any) -> None:
-        """Write it down, together with those after it unless somebody counts on it before."""
+        """Write it down, together with later ones unless it is needed before."""
         place, offset = (record.topic, record.partition), record.offset
         if record.value[:12] != b"%012d" % offset:
             self.tell(Verb.MISTAKE, text=f"{offset} of {place} is {record}")

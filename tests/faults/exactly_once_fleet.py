@@ -60,7 +60,7 @@ class ProcessorFleet:
         self._folder = folder
         self._slots = [_Slot() for _ in range(count)]
         self.events: Counter[str] = Counter()
-        self.zombies: list[tuple[Child, Plan, int]] = []  # and what it had told until then
+        self.zombies: list[tuple[Child, Plan, int]] = []  # and what it had reported by then
         self._journals: dict[str, Path] = {}
 
     @property

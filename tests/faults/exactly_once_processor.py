@@ -108,7 +108,7 @@ class _Mistakes(logging.Handler):
 
 
 class Processor:
-    """Copies from the source to the sink, one transaction after the other, until told to end.
+    """Copies from the source to the sink, one transaction after the other, until asked to end.
 
     Args:
         plan: What, and as whom.
@@ -256,7 +256,7 @@ class Processor:
             raise  # the producer has to be closed
         except (KafkaError, _ChangedMind) as error:
             if committing and isinstance(error, KafkaTimeoutError):
-                raise  # it is under way: whoever has the transactional id next will know
+                raise  # in progress: the next user of the transactional id will know
             self.tell("aborted", number)
             self.tell("error", type(error).__name__)
             await go_back(consumer, batches)

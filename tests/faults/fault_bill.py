@@ -256,7 +256,7 @@ class Bill:
                         return
                     await self._admin.elect_leaders(ElectionType.PREFERRED)
             except KafkaError:
-                pass  # the next look tells
+                pass  # the next poll shows it
             if time.monotonic() > deadline:
                 raise TimeoutError("the brokers did not recover")
             await asyncio.sleep(0.5)

@@ -28,7 +28,7 @@ class Outcome(IntEnum):
     PENDING = 0
     ACKED = 1
     NOT_WRITTEN = 2  # an error that says so, or one of `send` itself
-    UNKNOWN = 3  # an error that says that it may have been written, or nobody waited for it
+    UNKNOWN = 3  # an error that says it may have been written, or its ack was not awaited
 
 
 def claims_not_written(error: BaseException) -> bool:

@@ -117,7 +117,7 @@ class Watch:
             except (FileNotFoundError, ProcessLookupError):
                 continue  # it has ended
             if not command:
-                continue  # it has ended, and nobody has looked at its exit status
+                continue  # a zombie: its exit status was not read
             role = role_of(command)
             use = self.uses.get(pid)
             if use is None or use.role != role:  # it has executed its program now

@@ -183,5 +183,5 @@ class Proxy:
                 sink.write(data)
                 await sink.drain()
         except OSError:
-            pass  # an end is gone, which is what is told to the other one now
+            pass  # one end is gone; closing tells the other end
         link.abort()

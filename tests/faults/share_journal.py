@@ -21,7 +21,7 @@ _ENTRY = struct.Struct("<qqqiHBB")  # the deed comes last: an entry without it w
 
 
 class Deed(IntEnum):
-    """What a member did with records, or was told about them."""
+    """What a member did with records, or what was reported to it."""
 
     ALIVE = 1  # the process runs; no records
     GIVEN = 2  # the application has the records

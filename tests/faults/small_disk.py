@@ -64,7 +64,7 @@ class SmallDisk:
         return told.f_bavail * told.f_frsize
 
     def fill(self) -> None:
-        """Let the disk be as large as what is stored on it: whoever writes gets ENOSPC."""
+        """Make the disk as large as what is stored on it: each write fails with ENOSPC."""
         told = os.statvfs(self.folder)
         used = (told.f_blocks - told.f_bfree) * told.f_frsize
         # What is written meanwhile makes it larger than that, and the request would fail.

@@ -121,7 +121,7 @@ def _ignored(awaitable: Awaitable[object]) -> None:
 
 
 async def _all_told() -> None:
-    """Everyone who waited was told, and nobody anything but a KafkaError."""
+    """Every waiter got an outcome, and each error is a KafkaError."""
     results = await asyncio.wait_for(asyncio.gather(*_kept, return_exceptions=True), 1)
     _kept.clear()
     for result in results:
@@ -210,10 +210,10 @@ async def test_stop_ends_by_its_timeout_during_start(cluster: FakeCluster, passe
 
 
 async def test_stop_ends_by_its_timeout_on_a_stalled_network(cluster: FakeCluster) -> None:
-    """The socket takes no more bytes: nothing drains, and nobody closes."""
+    """The socket takes no more bytes: nothing drains, and neither end closes."""
     async with FakeCluster(topics={"orders": 1}, port=0) as one, Proxy() as proxy:
         host, _, port = one.address(0).rpartition(":")
-        one.state.nodes[0].port, real = proxy.port, int(port)  # what clients are told
+        one.state.nodes[0].port, real = proxy.port, int(port)  # the address that clients get
         proxy.target = (host, real)
         before = asyncio.all_tasks()
         producer = make(f"{host}:{proxy.port}", acks=0, compression_type=None)

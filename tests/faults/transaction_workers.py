@@ -13,7 +13,7 @@ READ_FROM = TopicPartition("input", 0)
 
 
 class Worker:
-    """One transactional id, whoever has it; and what it was told of each of its transactions.
+    """One transactional id, whichever process uses it, and the outcome of each transaction.
 
     Args:
         bootstrap: Of the cluster.
@@ -140,7 +140,7 @@ async def read(
 
 
 def judge(worker: Worker, records: Counter[tuple[str, int]], offset: int | None) -> None:
-    """Compare what a worker was told with what is there.
+    """Compare the outcomes that a worker was given with what is stored.
 
     Args:
         records: What was read.
@@ -154,7 +154,7 @@ def judge(worker: Worker, records: Counter[tuple[str, int]], offset: int | None)
             assert seen == 0, f"{worker.name} {number}: {seen} of an aborted one"
         else:
             assert seen in (0, sent), f"{worker.name} {number}: {seen} of {sent}"
-    if offset != worker.offset:  # one that came later, and nobody knows what became of it
+    if offset != worker.offset:  # a later one, whose outcome is unknown
         assert offset is not None
         assert offset > (-1 if worker.offset is None else worker.offset)
         assert worker.told[offset] == "unknown"

@@ -68,7 +68,7 @@ def test_topic_is_created_altered_and_deleted(shell: Shell, rows: Rows, other: A
     assert (described["partitions"], described["unhealthy"]) == (3, 0)
     assert [each["leader"] for each in rows("topic", "describe", topic, "-p")] != [None] * 3
 
-    shell.fails(2, "topic", "alter", topic, "--set", "retention.ms=1")  # nobody says yes
+    shell.fails(2, "topic", "alter", topic, "--set", "retention.ms=1")  # not confirmed
     assert config_of(other, topic, "retention.ms") == "7200000"
     changes = ("--set", "retention.ms=3600000", "--append", "cleanup.policy=compact")
     done = shell.run("topic", "alter", topic, *changes, "--partitions", "5", "--yes")

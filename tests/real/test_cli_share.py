@@ -59,7 +59,7 @@ def test_share_group_is_described_moved_and_deleted(shell: Shell, topic: str, gr
     assert (described["state"], described["members"]) == ("Empty", 0)
     [lag] = rows(shell, "share", "lag", group)
     assert (lag["topic"], lag["partition"]) == (topic, 0)
-    shell.fails(2, "share", "seek", group, "--to", "+1")  # nobody says yes
+    shell.fails(2, "share", "seek", group, "--to", "+1")  # not confirmed
     done = shell.run("share", "seek", group, "--to", "+1", "--topic", topic, "--yes")
     assert (done.returncode, done.stderr.count(b"-> 1")) == (0, 1), done.stderr
     [lag] = rows(shell, "share", "lag", group)

@@ -96,7 +96,7 @@ async def test_broken_connections_keep_the_membership(group: Group) -> None:
         await asyncio.sleep(1.0)
     assert first.stable
     assert first.kinds() == kinds
-    assert first.sent[-1].topic_partitions or first.sent[-2].topic_partitions  # told in full
+    assert first.sent[-1].topic_partitions or first.sent[-2].topic_partitions  # sent in full
     await group.until_stable(first, second)
 
 

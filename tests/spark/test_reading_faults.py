@@ -256,7 +256,7 @@ def asked_while(ask: "Callable[[], Row]", act: Callable[[], bool]) -> "Row":
     def run() -> None:
         try:
             answers.append(ask())
-        except BaseException as error:  # told in the test's own thread
+        except BaseException as error:  # raised in the test's own thread
             errors.append(error)
 
     thread = threading.Thread(target=run)

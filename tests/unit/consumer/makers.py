@@ -88,7 +88,7 @@ def numbered(count: int, start: int = 0) -> list[bytes]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that nobody announces."""
+    """Poll until a condition is true."""
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.002)

@@ -66,7 +66,7 @@ async def members(cluster: FakeCluster, protocol: str) -> AsyncIterator[Make]:
 
 
 class Diary(ConsumerRebalanceListener):
-    """Writes down what it is told."""
+    """Records the calls it gets."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, set[TopicPartition]]] = []

@@ -62,7 +62,7 @@ def prefer(node: int) -> State:
 
 
 def no_follower(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:
-    """The follower to prefer cannot be reached, though metadata tells it."""
+    """The preferred follower cannot be reached, although the metadata lists it."""
     prefer(1)(cluster, consumer)
     cluster.control(ApiKey.FETCH, node=1, times=None, disconnect=True)
 

@@ -266,7 +266,7 @@ async def test_every_error_code_of_an_offset_fetch(
     expected = dict(READING)
     if state == "modern":
         for code in _codes("STALE_MEMBER_EPOCH UNKNOWN_MEMBER_ID FENCED_MEMBER_EPOCH"):
-            expected[code] = "again"  # with the next epoch, or as nobody
+            expected[code] = "again"  # with the next epoch, or without a member id
         for code in _codes("ILLEGAL_GENERATION REBALANCE_IN_PROGRESS"):
             expected[code] = "again"  # no broker says so to an OffsetFetch
     found: dict[int, str] = {}

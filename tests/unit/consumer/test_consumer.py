@@ -143,7 +143,7 @@ async def test_a_late_partition_is_fetched_although_the_buffer_is_full(
     async with make("orders", buffer_memory=120_000, max_partition_fetch_bytes=60_000) as consumer:
         states = {tp: consumer._core.positions.state(tp) for tp in (P0, P1, P2)}
         await until(lambda: sum(s.fetched.records is not None for s in states.values()) == 2)
-        await asyncio.sleep(0.05)  # nobody waits: the third one is not fetched
+        await asyncio.sleep(0.05)  # no read waits: the third one is not fetched
         (late,) = (tp for tp, state in states.items() if state.fetched.records is None)
         assert len(await take(consumer, 100, late)) == 100
         # Paused data is given up for those who wait.

@@ -20,7 +20,7 @@ TP0 = TopicPartition("orders", 0)
 
 
 class Spy(ConsumerInterceptor):
-    """Remembers what it is told."""
+    """Remembers the calls it gets."""
 
     def __init__(self) -> None:
         self.consumed: list[object] = []

@@ -1,4 +1,4 @@
-"""What the consumer tells about itself is what happened."""
+"""The metrics of a consumer agree with what happened."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ async def test_lag_and_lead_follow_returned_records(
         for _ in range(4):
             await consumer.getone()
         told = consumer.metrics()
-        # The other six are decoded, and nobody has them.
+        # The other six are decoded, and not delivered.
         assert told["records-consumed-total"] == 4
         assert told["records-lag-max"] == 6
         assert consumer.partition_metrics()[TP0] == {"records-lag": 6, "records-lead": 4}

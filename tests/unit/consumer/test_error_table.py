@@ -57,7 +57,7 @@ TOPIC = reactions(
 ANY_CODE = reactions(otherwise="retry")
 
 API_VERSIONS = reactions(otherwise="retry")
-del API_VERSIONS[UnsupportedVersionError.errno]  # told in version 0, with the versions that are
+del API_VERSIONS[UnsupportedVersionError.errno]  # answered in version 0, with the versions that are
 
 
 @asynccontextmanager

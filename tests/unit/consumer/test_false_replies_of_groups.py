@@ -144,7 +144,7 @@ async def test_nothing_is_lost(
     if protocol != "modern":
         options["session_timeout_ms"] = 500
     consumer = AIOKafkaConsumer(**options)
-    # A first join is only told its id.
+    # The response to a first join has only the member id.
     fault = cluster.control(
         api,
         when=lambda request: api != ApiKey.JOIN_GROUP or request.member_id != "",

@@ -378,7 +378,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.response is not None)
     def throttle(self) -> None:
-        """A quota is exceeded: nothing is told, and a new session is not named (KIP-219)."""
+        """A quota is exceeded: the response is empty, and names no new session (KIP-219)."""
         assert self.response is not None
         if self.session.epoch == 0 and self.response.session_id:
             self.broker.sessions.pop(self.response.session_id, None)

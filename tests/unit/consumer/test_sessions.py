@@ -120,7 +120,7 @@ async def test_the_session_stays_when_the_assignment_changes(
 async def test_a_partition_restored_at_once_keeps_its_end_offset(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
-    """The broker never forgot it, and tells nothing that it told before."""
+    """The broker never forgot it, and repeats nothing."""
     append(cluster, numbered(2), 0)
     async with make(fetch_max_wait_ms=20) as consumer:
         consumer.assign([P0, P1])
@@ -193,7 +193,7 @@ def refused(code: int) -> Callable[[FakeCluster], None]:
 
 
 def throttled(cluster: FakeCluster, milliseconds: int = 5) -> None:
-    """As in KIP-219: nothing is told, and a full fetch opens no session."""
+    """As in KIP-219: the response is empty, and a full fetch opens no session."""
 
     def edit(response: FetchResponse) -> None:
         response.throttle_time_ms = milliseconds

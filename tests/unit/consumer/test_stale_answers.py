@@ -45,7 +45,7 @@ async def test_a_late_response_of_the_old_leader_is_not_delivered_again() -> Non
             core.cluster.request_update()
             seen = await take(consumer, 10)
             assert core.positions.state(P0).source.node == 1 - old
-            # The old leader still leads others: its answer is read, and tells them what it knows.
+            # The old leader still leads others: its response is read, with what it has for them.
             await until(lambda: all(state.source.polled_at is not None for state in core.positions))
             append(cluster, numbered(1, 10))
             assert seen + await take(consumer, 1) == list(range(11))
@@ -95,7 +95,7 @@ async def test_a_partition_that_is_answered_twice(cluster: FakeCluster, make: Ma
         seen: list[int] = []
         async with asyncio.timeout(5):
             while len(seen) < 3:
-                with suppress(KafkaProtocolError):  # told to the partitions without records
+                with suppress(KafkaProtocolError):  # raised for the partitions without records
                     seen.append((await consumer.getone()).offset)
         assert seen == [0, 1, 2]
         core = consumer._core

@@ -149,7 +149,7 @@ class Slow(ConsumerRebalanceListener):
 async def test_a_changed_subscription_does_not_report_partitions_being_revoked(
     cluster: FakeCluster, protocol: str
 ) -> None:
-    """It was committed already: whoever gets it next would read it again."""
+    """It was committed already: the next owner would read it again."""
     append(cluster, numbered(5), 0, topic="other")
     listener = Slow("revoked")
     consumer = member(cluster, protocol)
@@ -167,7 +167,7 @@ async def test_a_changed_subscription_does_not_report_partitions_being_revoked(
 
 
 async def test_a_partition_being_given_up_can_be_assigned_manually(cluster: FakeCluster) -> None:
-    """While the group's last word about the subscription is still being told."""
+    """While the listener is still being called for the previous subscription."""
     append(cluster, numbered(5), 0, topic="other")
     listener = Slow("assigned")
     consumer = member(cluster, "eager")

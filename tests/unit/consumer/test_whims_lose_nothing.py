@@ -140,7 +140,7 @@ async def change(consumer: AIOKafkaConsumer, chance: Random, ledger: Ledger) -> 
             await consumer.commit()
         case "late":
             committing = asyncio.ensure_future(consumer.commit())
-            committing.add_done_callback(lambda task: task.exception())  # nobody awaits it
+            committing.add_done_callback(lambda task: task.exception())  # it is not awaited
         case "read":
             for tp, records in (
                 await consumer.getmany(

@@ -98,7 +98,7 @@ class Member:
         return group is not None and self.machine.member_id in getattr(group, "members", {})
 
     def kinds(self) -> list[str]:
-        """What the application was told, in short."""
+        """The calls of the application's listener, in short."""
         return [type(step).__name__ for step in self.log]
 
     def subscribe(self, *topics: str, pattern: str | None = None) -> "Member":
@@ -167,7 +167,7 @@ class Member:
             self._wakeup = None
         at = self.machine.next_wakeup(self.now)
         if at is not None:
-            # A millisecond late rather than early, as the clock tells them rounded.
+            # A millisecond late rather than early, because the clock rounds.
             self._wakeup = self.broker.clock.call_later(max(at - self.now, 0.0) + 0.001, self._wake)
 
     def _wake(self) -> None:
@@ -297,7 +297,7 @@ class Crew:
             self.check()
 
     def check(self) -> None:
-        """No two hold a partition of those whom the coordinator takes for members."""
+        """No two of the coordinator's members hold the same partition."""
         # By id: a topic that was made anew has the same name.
         owners: Counter[tuple[UUID, TopicPartition]] = Counter()
         for member in self.members:

@@ -1,4 +1,4 @@
-"""The lease of a read: what breaks it, and for whom."""
+"""The lease of a read: what breaks it, and for which partitions."""
 
 import copy
 import gc

@@ -25,7 +25,7 @@ def test_one_member_gets_everything() -> None:
     member = Driver(group)
     group.run_until_stable()
     assert member.told(Revoke, Lost, Assign) == [
-        Revoke(frozenset()),  # a newcomer's listener is told too, as in aiokafka
+        Revoke(frozenset()),  # a newcomer's listener is called too, as in aiokafka
         Assign(frozenset(T), frozenset(T)),
     ]
     assert [step.kind for step in member.sent("JoinGroup")] == ["JoinGroup"] * 2  # KIP-394

@@ -59,7 +59,7 @@ both = pytest.mark.parametrize("protocols", [EAGER, COOPERATIVE], ids=["eager", 
 
 
 class Script:
-    """One machine, told step by step what happens; listeners are through when the script says."""
+    """One machine, driven step by step; listeners return when the script says so."""
 
     def __init__(
         self,

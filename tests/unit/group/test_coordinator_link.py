@@ -47,7 +47,7 @@ async def cluster(embedded: FakeCluster) -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 async def lost_link(cluster: Cluster) -> AsyncIterator[CoordinatorLink]:
-    """It has found nobody yet."""
+    """It has found no coordinator yet."""
     mistakes: list[BaseException] = []
     tasks = TaskOwner("link", lambda name, error: mistakes.append(error))
     link = CoordinatorLink(cluster, "g", tasks.spawn, asyncio.get_running_loop())

@@ -79,7 +79,7 @@ async def test_a_listener_exception_is_reported_and_does_not_stop_the_member(cre
 
 
 async def test_a_listener_that_raises_cancelled_error_does_not_stop_the_member(crew: Crew) -> None:
-    """It awaits something that somebody cancels: nobody meant the listener."""
+    """It awaits something that is cancelled; the listener itself is not."""
     member = await crew.add()
 
     async def listen(what: str) -> None:
@@ -313,7 +313,7 @@ async def test_a_static_member_stays_or_leaves_on_request(crew: Crew) -> None:
 
 
 async def test_a_process_that_was_stopped_for_longer_than_its_session(modern: bool) -> None:
-    """What it held is another's by then: the application is told before anything else."""
+    """Its partitions belong to another member by then: the listener is called first."""
     with FakeCluster(topics={"t": 6}, broker_configs=CONFIGS) as embedded:
         member = CrewMember(embedded.bootstrap_servers, "g", modern=modern, session_timeout=0.6)
         try:

@@ -49,7 +49,7 @@ class Fates:
         victim = random.choice(crew.alive)
         match kind:
             case "join" if len(crew.alive) < 5:
-                self.wake()  # to be first told of the cluster may take a newcomer long
+                self.wake()  # a newcomer's first metadata may take long
                 (await crew.add()).listener = self.dawdle
             case "close" if len(crew.alive) > 1:
                 await victim.stop()

@@ -1,4 +1,4 @@
-"""Who leads a classic group, and what members of both protocols are told of topics."""
+"""The leader of a classic group, and the topics that members of both protocols see."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def crew(embedded: FakeCluster) -> AsyncIterator[Crew]:
 
 
 class Watching(RangeAssignor):
-    """Notes what it is asked, and fails if it is told to."""
+    """Records its calls, and fails if the test says so."""
 
     def __init__(self) -> None:
         self.asked: list[TopicLayouts] = []

@@ -165,7 +165,7 @@ def test_every_error_in_every_state(code: int, state: MemberState) -> None:
         machine.on_revoked(hand.now)
         assert machine.assignment == frozenset()
         if what in (Reaction.FENCED, Reaction.FATAL):
-            assert machine.state is MemberState.UNSUBSCRIBED  # there is nobody to tell
+            assert machine.state is MemberState.UNSUBSCRIBED  # there is no member to report to
         else:
             assert machine.state is LEAVING
         assert not any(isinstance(step, Fail) for step in hand.steps())
@@ -207,7 +207,7 @@ def test_every_error_in_every_state(code: int, state: MemberState) -> None:
             hand.now += 0.1
             steps = hand.steps()
         (send,) = steps
-        assert send.request_for(1).subscribed_topic_names == ["t"]  # told in full
+        assert send.request_for(1).subscribed_topic_names == ["t"]  # sent in full
         assert machine.assignment == held
     else:
         assert what is Reaction.FATAL

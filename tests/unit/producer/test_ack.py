@@ -380,7 +380,7 @@ async def test_a_waiter_that_gave_up_does_not_count_as_awaiting(acks: ModuleType
     assert not batch.awaited
     _, pending = await asyncio.wait([first], timeout=0)
     assert pending
-    assert not batch.awaited, "so it is told of in the log, should it be lost"
+    assert not batch.awaited, "so the log reports it if it is lost"
     waiting = asyncio.ensure_future(wait(second))
     await asyncio.sleep(0)
     assert batch.awaited

@@ -465,7 +465,7 @@ async def test_a_record_to_a_topic_long_unused_is_stored(
         await producer.start()
         await producer.send_and_wait("orders", b"first")
         topics = producer._cluster._topics
-        topics.add("orders")  # as the producer tells once a second
+        topics.add("orders")  # as the producer does once a second
         topics.on_answer(-topics._expiry)  # the clock's way of making it unused for five minutes
         topics.on_answer(0.0)
         await producer._cluster.refresh(asyncio.get_running_loop().time() + 5)

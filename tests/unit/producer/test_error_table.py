@@ -53,7 +53,7 @@ TOPIC = reactions(fail="INVALID_TOPIC_EXCEPTION TOPIC_AUTHORIZATION_FAILED", oth
 ANY_CODE = reactions(otherwise="retry")
 
 API_VERSIONS = reactions(otherwise="retry")
-del API_VERSIONS[UnsupportedVersionError.errno]  # told in version 0, with the versions that are
+del API_VERSIONS[UnsupportedVersionError.errno]  # answered in version 0, with the versions that are
 
 
 def producer_of(cluster: FakeCluster, **options: object) -> AIOKafkaProducer:
@@ -120,7 +120,7 @@ async def test_every_error_of_init_producer_id(required: bool) -> None:
             return "retry" if header.producer_id >= 0 else "without"
 
     table = dict(INIT_PRODUCER_ID)
-    if not required:  # nobody asked for an id, and there is none to be had
+    if not required:  # no id was requested, and none is available
         table |= dict.fromkeys(NO_ID_TO_BE_HAD, "without")
     await assert_reactions(table, reaction_to)
 

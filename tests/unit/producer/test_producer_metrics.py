@@ -1,4 +1,4 @@
-"""What the producer tells about itself is what happened."""
+"""The metrics of a producer agree with what happened."""
 
 import asyncio
 import json

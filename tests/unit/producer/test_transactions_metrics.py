@@ -1,4 +1,4 @@
-"""What a transactional producer tells about its transactions."""
+"""The metrics of a transactional producer."""
 
 import asyncio
 import itertools

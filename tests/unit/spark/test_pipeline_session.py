@@ -52,7 +52,7 @@ def pipeline(options: dict[str, str], conf: dict[str, str]) -> Pipeline:
     ("options", "conf", "expected"),
     [
         (EXACTLY_ONCE, {}, "false"),
-        (EXACTLY_ONCE, {STATELESS: "true"}, "true"),  # as it was told
+        (EXACTLY_ONCE, {STATELESS: "true"}, "true"),  # as configured
         ({}, {}, None),
     ],
 )

@@ -122,7 +122,7 @@ def test_a_cluster_that_is_not_started() -> None:
     for ask in levers:
         with pytest.raises(RuntimeError, match="is not running"):
             ask(0)
-    cluster.disconnect()  # nobody is there
+    cluster.disconnect()  # there is no client
     cluster.create_topic("a")
     assert cluster.produce("a", b"x") == 0
     with cluster:

@@ -324,7 +324,7 @@ async def test_a_fault_strikes_partitions_that_are_not_named(connect: Any) -> No
         assert await errors(1) == {}
         cluster.control(ApiKey.FETCH, error=6, partitions=[("orders", 1)])
         assert await errors(2, max_wait_ms=30_000, min_bytes=1) == {1: 6}
-        assert await errors(3) == {1: 0}  # over, and told so
+        assert await errors(3) == {1: 0}  # over, and reported as over
         assert await errors(4) == {}
 
 

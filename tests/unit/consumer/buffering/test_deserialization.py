@@ -1,4 +1,4 @@
-"""A record that no deserializer can read: raised as it is, its place told, and skipped by seek."""
+"""A record that cannot be deserialized: the error is raised with its offset; seek skips it."""
 
 import json
 from dataclasses import dataclass

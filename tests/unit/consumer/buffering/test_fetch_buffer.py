@@ -20,7 +20,7 @@ from tests.unit.consumer.makers import batch, control_batch, numbered
 
 
 class Bench:
-    """A buffer with partitions 0, 1, 2 of "t", and notes of what it tells."""
+    """A buffer with partitions 0, 1, 2 of "t", and the calls it made."""
 
     def __init__(self, **deserializers: Any) -> None:
         self.drained: list[int] = []
@@ -627,7 +627,7 @@ def test_a_few_heavy_sets_are_open_at_once() -> None:
     assert bench.read() == [(0, i) for i in range(4)]
     assert begun(bench) == [1, 0]
     bench.decode()
-    bench.decode()  # to its end, but nobody has taken the rest
+    bench.decode()  # to its end, but the rest was not taken
     assert begun(bench) == []
     assert bench.read() == [(1, i) for i in range(4)] + [(0, 4), (0, 5)]
     assert begun(bench) == [1, 2]

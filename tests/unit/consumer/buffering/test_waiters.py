@@ -22,7 +22,7 @@ async def test_all_are_woken() -> None:
     one = asyncio.ensure_future(waiters.wait([P0], None))
     two = asyncio.ensure_future(waiters.wait([], None))
     await asyncio.sleep(0)
-    assert begun == [True, True]  # it is told when the waiter is counted already
+    assert begun == [True, True]  # called when the waiter already counts
     assert waiters
     assert list(waiters.awaited()) == [[P0], []]
     waiters.wake()

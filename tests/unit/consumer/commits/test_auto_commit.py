@@ -1,4 +1,4 @@
-"""When a consumer commits and as whom, with a store that says what the test wants."""
+"""When a consumer commits and with which identity, with a store whose answers the test chooses."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -47,7 +47,7 @@ class Membership:
         self.rejoin_needed = False
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.told: list[tuple[type[KafkaError], CommitIdentity | None]] = []
-        self.becomes: Callable[[], CommitIdentity | None] | None = None  # when it is told
+        self.becomes: Callable[[], CommitIdentity | None] | None = None  # called for the identity
 
     def commit_identity(self) -> CommitIdentity | None:
         return self.identity
@@ -61,7 +61,7 @@ class Membership:
 
 
 class Store:
-    """Notes each attempt, and answers as told: by an error, or when a gate opens."""
+    """Notes each attempt, and answers as configured: by an error, or when a gate opens."""
 
     group_id = "g"
     client_id = "c"
@@ -507,7 +507,7 @@ async def test_no_position_in_a_recreated_topic_is_committed(rig: Rig) -> None:
     assert rig.store.offsets == [{B: 1}]
 
 
-# --- as whom
+# --- the identity of a commit
 
 THEY_ARE_OUT = """
     ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_MEMBER_EPOCH

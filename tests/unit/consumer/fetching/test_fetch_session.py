@@ -1,4 +1,4 @@
-"""What is asked of a broker, and whom its answer is about."""
+"""What is asked of a broker, and which partitions its response is about."""
 
 from uuid import UUID
 
@@ -46,7 +46,7 @@ def answer(
 
 
 class Asking:
-    """A session, and the partitions it is told to want.
+    """A session, and the partitions to fetch in it.
 
     Args:
         latest: The newest version that is spoken.

@@ -1,4 +1,4 @@
-"""Fetching ahead: what is asked of whom and when, and what errors do. Against embedded brokers."""
+"""Fetching ahead: which broker is asked for what and when, and errors. Against embedded brokers."""
 
 import asyncio
 import random

@@ -825,7 +825,7 @@ async def test_a_start_given_up_leaves_the_group(make: Make, cluster: FakeCluste
 @pytest.mark.filterwarnings("ignore:Unclosed AIOKafkaConsumer")
 async def test_a_dropped_consumer_ends(make: Make, cluster: FakeCluster, protocol: str) -> None:
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda *_: None)  # it tells of the unclosed consumer
+    loop.set_exception_handler(lambda *_: None)  # it reports the unclosed consumer
     before = asyncio.all_tasks()
     consumer = AIOKafkaConsumer(
         "orders",

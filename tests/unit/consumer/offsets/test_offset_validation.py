@@ -131,7 +131,7 @@ async def test_no_validation_is_requested_without_an_epoch(
     append(cluster, numbered(5))
     consumer = await reader(make)
     assert await read(consumer, 5) == numbers(0, 5)
-    consumer.seek(P0, 5)  # nobody knows in what epoch
+    consumer.seek(P0, 5)  # in an unknown epoch
     cluster.move_leader("orders", 0, 0)
     append(cluster, numbered(1, 5))
     assert await read(consumer, 1) == numbers(5, 6)
@@ -162,7 +162,7 @@ async def test_unread_records_of_a_truncated_log_are_dropped(
 async def test_a_failed_batch_is_given_back_after_a_truncation(
     cluster: FakeCluster, make: MakeConsumer, cut_at: int, begins: int, decoded: bool
 ) -> None:
-    """The cut moves the position; nobody but the application or the policy may skip a batch."""
+    """The cut moves the position; only the application or the policy may skip a batch."""
     for first in range(0, 12 if decoded else 8, 2):
         append(cluster, numbered(2, first))
     consumer = make(auto_offset_reset="latest", group_id="store", auto_commit_interval_ms=1)
@@ -484,7 +484,7 @@ async def test_a_topic_made_again_is_another_log(
 
 
 def lag(cluster: FakeCluster, topic_id: UUID, node: int | None = None) -> Fault:
-    """Let a broker, or all, tell an id of a topic that is older, or that nobody has heard of."""
+    """Let one broker, or all, return an older or unknown id of a topic."""
 
     def edit(response: MetadataResponse) -> None:
         for topic in response.topics:
@@ -494,7 +494,7 @@ def lag(cluster: FakeCluster, topic_id: UUID, node: int | None = None) -> Fault:
 
 
 async def refreshed(consumer: AIOKafkaConsumer, topic_id: UUID) -> None:
-    """Wait until the consumer is told this id."""
+    """Wait until the consumer gets this id."""
     asking = consumer._core.cluster
     async with asyncio.timeout(10):
         while asking.metadata.topics["orders"].topic_id != topic_id:
@@ -506,7 +506,7 @@ async def refreshed(consumer: AIOKafkaConsumer, topic_id: UUID) -> None:
 async def test_a_broker_that_lags_behind_resets_no_position(
     make: MakeConsumer, policy: str, seen: bool
 ) -> None:
-    """Broker 0 tells another topic id; 1 leads the partition."""
+    """Broker 0 returns another topic id; 1 leads the partition."""
     async with FakeCluster(brokers=2, topics={"orders": 2}) as cluster:
         consumer = await reader(
             make, P1, bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset=policy

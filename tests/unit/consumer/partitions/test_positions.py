@@ -267,7 +267,7 @@ def test_leader_changes_that_require_validation(
     assert state.unvalidated is doubtful
     assert state.fetchable is not doubtful
     moved = (state.leader, state.leader_epoch) != (1, 4)
-    assert state.source.replica == (NOWHERE if moved else 2)  # it was told by the old leader
+    assert state.source.replica == (NOWHERE if moved else 2)  # the old leader named it
 
 
 @pytest.mark.parametrize("epoch", [-1, 3])

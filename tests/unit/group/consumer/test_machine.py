@@ -63,7 +63,7 @@ def test_heartbeats_contain_only_changes(crew: Crew) -> None:
     assert (first.server_assignor, first.rack_id) == ("range", "here")
     assert first.topic_partitions == []
     assert [topic.partitions for topic in acknowledgement.topic_partitions] == [[*range(6)]]
-    assert 2 <= len(others) <= 3  # one in five seconds, as the coordinator told
+    assert 2 <= len(others) <= 3  # one in five seconds, the coordinator's interval
     for one in (acknowledgement, *others):
         assert (one.rebalance_timeout_ms, one.subscribed_topic_names) == (-1, None)
         assert (one.server_assignor, one.rack_id, one.subscribed_topic_regex) == (None, None, None)

@@ -442,7 +442,7 @@ async def test_an_offset_that_is_not_answered_for(store: Store) -> None:
 
 @pytest.mark.parametrize("lie", [lie for lie in LIES if lie not in NEEDS_PATIENCE])
 async def test_impossible_replies_are_not_believed(lie: str, store: Store) -> None:
-    """Some are asked about again, some are told; none is believed, or spoils what comes next."""
+    """Some are retried, some raised; none is believed or affects later requests."""
     fault = store.fake.control(COMMIT, after_handling=True, tamper=LIES[lie])
     with suppress(KafkaProtocolError):
         await store.commit(5, 6)

@@ -20,7 +20,7 @@ def pool_of(total: int) -> MemoryPool:
 
 
 class ClockedLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time stands still until it is told otherwise."""
+    """An event loop whose time stands still until the test advances it."""
 
     now = 0.0
 

@@ -57,7 +57,7 @@ class Transactions(RuleBasedStateMachine):
         self.unclear: dict[TopicPartition, int] = defaultdict(int)  # to be sent again
         self.orders: list[tuple[int, OffsetsOrder]] = []
         self.wanted: dict[int, str] = {}  # what the application asked for, by tag
-        self.ended: dict[int, str] = {}  # and was told
+        self.ended: dict[int, str] = {}  # and its outcome was reported
         self.sent: dict[int, int] = defaultdict(int)  # records, by tag
         self.under_way: Step | None = None
         if not refused_at_first:

@@ -227,7 +227,7 @@ async def test_a_first_mark_that_is_being_committed_is_waited_for(cluster: FakeC
     asked = cluster.count(ApiKey.OFFSET_FETCH)
     checking = asyncio.create_task(check(cluster, done(place(0), 1)))
     async with asyncio.timeout(20):
-        while cluster.count(ApiKey.OFFSET_FETCH) < asked + 3:  # it is told to come again
+        while cluster.count(ApiKey.OFFSET_FETCH) < asked + 3:  # each response asks it to retry
             await asyncio.sleep(0.01)
     assert not checking.done()
     await attempt.producer.commit_transaction()

@@ -62,7 +62,7 @@ def test_the_preferred_replica_leads_again(three: SocketlessBroker) -> None:
     epoch = partition.leader_epoch
     assert elect(three, 0, 0, 1) == [0, 84]
     assert (partition.leader, partition.leader_epoch) == (0, epoch + 1)
-    assert elect(three, 0) == []  # of all partitions only those are told that needed it
+    assert elect(three, 0) == []  # only the partitions that needed it are listed
 
 
 def test_version_0_returns_a_global_error_per_partition(three: SocketlessBroker) -> None:

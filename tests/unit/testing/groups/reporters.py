@@ -22,7 +22,7 @@ def group_of(broker: SocketlessBroker, group_id: str = "g") -> MixedGroup:
 
 
 class FakeReporter:
-    """A client that reports by hand; it acknowledges what it was told with its next report.
+    """A client that reports by hand; it acknowledges an assignment with its next report.
 
     Args:
         broker: Where the group is.

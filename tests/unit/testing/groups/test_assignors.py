@@ -127,7 +127,7 @@ def test_uniform_is_balanced_and_stays(group: tuple[dict[str, Candidate], dict[U
     members, counts = group
     target = assign("uniform", members, counts)
     sizes = {member_id: sum(map(len, owned.values())) for member_id, owned in target.items()}
-    for member_id, owned in target.items():  # nobody could give another one what that lacks
+    for member_id, owned in target.items():  # no member could give another what it lacks
         for topic_id in owned:
             takers = [one for one in members if topic_id in members[one].topic_ids]
             assert sizes[member_id] - min(sizes[one] for one in takers) <= 1

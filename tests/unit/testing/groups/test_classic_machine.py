@@ -178,7 +178,7 @@ class Clients(RuleBasedStateMachine):
         for client in self.clients:
             client.node = self.node
         self.look()
-        self.generation = self.group.generation  # one that nobody shared out may be forgotten
+        self.generation = self.group.generation  # one that was never assigned may be forgotten
 
     # What never may happen
 

@@ -241,7 +241,7 @@ def test_v1_of_a_fetch_has_no_place_for_an_error_but_at_partitions(
     assert (answer.error_code, answer.topics) == (16, [])
     newer = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
     assert broker.ask(newer, 8, wrong).groups[0].error_code == 16
-    assert commit_to(broker, wrong) == 3  # there is no topic: nobody asks the group
+    assert commit_to(broker, wrong) == 3  # there is no topic: the group is not asked
     broker.state.create_topic("orders", 1)
     assert commit_to(broker, wrong) == 16
 
@@ -310,7 +310,7 @@ def test_an_aborted_transaction_commits_nothing(broker: SocketlessBroker) -> Non
     offsets.commit_pending(7, "orders", 0, pending(10))
     offsets.commit_pending(8, "orders", 0, pending(20))
     offsets.on_marker(7, committed=False)
-    offsets.on_marker(9, committed=True)  # of somebody who has nothing to do with it
+    offsets.on_marker(9, committed=True)  # of an unrelated producer
     assert committed(broker) == [1, -1]
     assert offsets.has_pending("orders", 0)
 

@@ -88,7 +88,7 @@ def test_a_damaged_line_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch)
         if at < last_begin:
             with pytest.raises(DataFolderError, match="is damaged"):
                 FileJournal(path)
-        else:  # nothing tells it from an end that was lost
+        else:  # it looks like an end that was lost
             assert len(noted(path)) + len(noted(path, "user")) == 2 - (at == last_begin)
 
 

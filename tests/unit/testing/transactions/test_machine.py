@@ -22,7 +22,7 @@ from tests.unit.testing.transactions.writer import Writer
 PARTITIONS = 2
 WRITERS = 3
 ALL = 2**31 - 1
-FAILURES = {47, 48, 49, 51, 90, 120}  # what a producer that was fenced may be told
+FAILURES = {47, 48, 49, 51, 90, 120}  # the codes that a fenced producer may get
 
 writers = st.integers(0, WRITERS - 1)
 partitions = st.integers(0, PARTITIONS - 1)
@@ -107,7 +107,7 @@ class Transactional(RuleBasedStateMachine):
     @precondition(lambda self: self.written)
     @rule(partition=partitions)
     def restart(self, partition: int) -> None:
-        """What the log tells is what was known; but for producers that only failed to write."""
+        """The log restores what was known, except producers that only failed to write."""
         found = self._partition(partition).producers
         again = ProducerTable()
         again.restore(self._partition(partition).log.batches())

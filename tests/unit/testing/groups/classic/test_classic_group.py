@@ -183,7 +183,7 @@ def test_a_late_join_waits_for_the_next_deadline_check(broker: SocketlessBroker)
         for name, ms in (("a", 60_000), ("b", 60_000), ("c", 6_000))
     )
     form(a, b, c)
-    broker.clock.advance(6 + 5 + 1)  # c is out, and nobody has joined for the first deadline
+    broker.clock.advance(6 + 5 + 1)  # c is out, and no member has joined by the first deadline
     joining = a.begin_join()
     broker.clock.advance(3.9)
     assert joining.answer is None
@@ -242,7 +242,9 @@ def test_a_full_group_rejects_new_members() -> None:
     assert joining.answer is None
     assert c.begin_join().answer is None  # b has not come back yet: who comes first is in
     assert b.begin_join().code == GroupMaxSizeReachedError.errno
-    assert joining.answer is None  # as in Kafka, nobody looks that all who are left have joined
+    assert (
+        joining.answer is None
+    )  # as in Kafka, even if all who are left have joined
     broker.clock.advance(60)
     assert joining.code == 0
     assert c.joined().generation_id == 3
