@@ -242,9 +242,7 @@ def test_a_full_group_rejects_new_members() -> None:
     assert joining.answer is None
     assert c.begin_join().answer is None  # b has not come back yet: who comes first is in
     assert b.begin_join().code == GroupMaxSizeReachedError.errno
-    assert (
-        joining.answer is None
-    )  # as in Kafka, even if all who are left have joined
+    assert joining.answer is None  # as in Kafka, even if all who are left have joined
     broker.clock.advance(60)
     assert joining.code == 0
     assert c.joined().generation_id == 3
