@@ -33,7 +33,7 @@ from aiokafka_lite.cluster.outage import Outage, reason
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, KafkaError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
-from aiokafka_lite.net.handshake import Identity
+from aiokafka_lite.net.handshake import BrokerIdentity
 from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.net.traffic import Traffic
 from aiokafka_lite.protocol.message import Request, RequestOf, ResponseT, ResponseT_co
@@ -276,7 +276,7 @@ class Broker:
         await asyncio.sleep(max(0.0, self.next_attempt_at - loop.time()))
         started = loop.time()
         cluster_id = self._cluster_id() if self.node_id >= 0 else None
-        expected = None if cluster_id is None else Identity(cluster_id, self.node_id)
+        expected = None if cluster_id is None else BrokerIdentity(cluster_id, self.node_id)
         try:
             connection = await open_connection(
                 self.node.host, self.node.port, self._options, expected=expected

@@ -37,7 +37,7 @@ _WHAT: Final = {
 _Leave: TypeAlias = Callable[[KafkaConnectionError], object]
 
 
-class Answer(Protocol):
+class AwaitedAnswer(Protocol):
     """An answer that is awaited, such as a future."""
 
     def done(self) -> bool:
@@ -51,7 +51,7 @@ class _Watched(NamedTuple):
     kind: CoordinatorKind
     key: str
     node_id: int
-    answer: Answer
+    answer: AwaitedAnswer
     leave: _Leave
 
 
@@ -83,7 +83,7 @@ class CoordinatorWatch:
         self._closed = False
 
     def watch(
-        self, kind: CoordinatorKind, key: str, node_id: int, answer: Answer, leave: _Leave
+        self, kind: CoordinatorKind, key: str, node_id: int, answer: AwaitedAnswer, leave: _Leave
     ) -> None:
         """Watch the answer to a request that was just sent to a coordinator.
 

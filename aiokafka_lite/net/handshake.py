@@ -53,7 +53,7 @@ STEP_TIMEOUT: Final = 1.5
 UNSUPPORTED_VERSION: Final = UnsupportedVersionError.errno
 
 
-class Identity(NamedTuple):
+class BrokerIdentity(NamedTuple):
     """The broker expected at an address."""
 
     cluster_id: str
@@ -118,7 +118,7 @@ async def find_versions(
     step: Step,
     options: ConnectionOptions,
     known: Known | None,
-    expected: Identity | None = None,
+    expected: BrokerIdentity | None = None,
 ) -> tuple[BrokerVersions, Known]:
     """Detect the broker's versions in one step; return them and the facts to cache.
 
@@ -181,7 +181,7 @@ async def _negotiate(
     options: ConnectionOptions,
     version: int,
     timeout: float,
-    expected: Identity | None = None,
+    expected: BrokerIdentity | None = None,
 ) -> tuple[BrokerVersions, Known]:
     while True:
         request = ApiVersionsRequest()

@@ -15,7 +15,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_errors import silent_listener
 from aiokafka_lite.net.connection_options import ConnectionOptions
-from aiokafka_lite.net.handshake import Identity, Rung, find_versions, ladder
+from aiokafka_lite.net.handshake import BrokerIdentity, Rung, find_versions, ladder
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ async def open_connection(
     port: int,
     options: ConnectionOptions,
     *,
-    expected: Identity | None = None,
+    expected: BrokerIdentity | None = None,
 ) -> Connection:
     """Connect to a broker, agree on versions, and authenticate.
 

@@ -10,7 +10,7 @@ import pytest
 from aiokafka_lite import AIOKafkaAdminClient, AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError, KafkaError
 from aiokafka_lite.net.connection_options import ConnectionOptions
-from aiokafka_lite.net.handshake import Identity, OtherBrokerError
+from aiokafka_lite.net.handshake import BrokerIdentity, OtherBrokerError
 from aiokafka_lite.net.open_connection import open_connection
 from tests.certificates import Authority
 from tests.proxies import ProxyServer
@@ -150,9 +150,12 @@ async def test_brokers_check_the_identity_that_clients_expect(secured: KafkaClus
     cluster_id, node_id = cluster["cluster_id"], cluster["brokers"][0]["node_id"]
     host, _, port = address.partition(":")
     connection = await open_connection(
-        host, int(port), ConnectionOptions(), expected=Identity(cluster_id, node_id)
+        host, int(port), ConnectionOptions(), expected=BrokerIdentity(cluster_id, node_id)
     )
     connection.close()
-    for wrong in (Identity("another-cluster", node_id), Identity(cluster_id, node_id + 7)):
+    for wrong in (
+        BrokerIdentity("another-cluster", node_id),
+        BrokerIdentity(cluster_id, node_id + 7),
+    ):
         with pytest.raises(OtherBrokerError, match="REBOOTSTRAP_REQUIRED"):
             await open_connection(host, int(port), ConnectionOptions(), expected=wrong)

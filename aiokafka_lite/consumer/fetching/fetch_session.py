@@ -109,7 +109,7 @@ class Asked(NamedTuple):
         return (topic if self.topic_id is _NO_ID else self.topic_id), partition
 
 
-class Answer(NamedTuple):
+class PartitionAnswer(NamedTuple):
     """The broker's response for one requested partition."""
 
     asked: Asked
@@ -304,7 +304,7 @@ class FetchSession:
 
     # --- responses
 
-    def take_answers(self, response: FetchResponse) -> list[Answer]:
+    def take_answers(self, response: FetchResponse) -> list[PartitionAnswer]:
         """Return each partition of the response with its request.
 
         Raises:
@@ -398,7 +398,7 @@ def _pair(
     version: int,
     by_key: Mapping[tuple[str | UUID, int], TopicPartition],
     asked: Mapping[TopicPartition, Asked],
-) -> list[Answer]:
+) -> list[PartitionAnswer]:
     """Match the partitions of a response with their requests.
 
     Args:
@@ -418,7 +418,7 @@ def _pair(
                     f"a fetch response contains {name}-{data.partition_index}, "
                     "which was not requested"
                 )
-            answers.append(Answer(asked[tp], data))
+            answers.append(PartitionAnswer(asked[tp], data))
     if len(answers) > 1 and len({answer.asked.state.tp for answer in answers}) < len(answers):
         raise KafkaProtocolError("a fetch response contains one partition twice")
     return answers

@@ -18,7 +18,7 @@ from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.cluster.outage import RepeatedKinds
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions, IsolationLevel, OffsetReset
-from aiokafka_lite.consumer.fetching.fetch_session import Answer
+from aiokafka_lite.consumer.fetching.fetch_session import PartitionAnswer
 from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
 from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
 from aiokafka_lite.consumer.partitions.response_body import ResponseBody
@@ -96,7 +96,7 @@ class Answers:
         self._resolve_positions = resolve_positions
         self._failures = RepeatedKinds()  # for the log
 
-    def take(self, answer: Answer, node: int, version: int, body: ResponseBody) -> bool:
+    def take(self, answer: PartitionAnswer, node: int, version: int, body: ResponseBody) -> bool:
         """Apply one partition's part of a response.
 
         Returns:

@@ -14,7 +14,7 @@ from aiokafka_lite.group.classic.requests import JOIN, LEAVE, SYNC
 from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.group.membership import CommitIdentity, MembershipOptions, Send
 
-__all__ = ["NOBODY", "NO_GENERATION", "Place", "Sent"]
+__all__ = ["NOBODY", "NO_GENERATION", "MemberIdentity", "Sent"]
 
 NOBODY: Final = ""
 """The member id before the coordinator assigns one."""
@@ -31,7 +31,7 @@ class Sent(NamedTuple):
     generation: int
 
 
-class Place:
+class MemberIdentity:
     """A member's identity and its requests.
 
     Attributes:

@@ -69,14 +69,14 @@ class ClassicMembership(ClassicAnswers):
     def _coordinator_step(self, now: float) -> Step | None:
         """Coordinator lookup, heartbeat or LeaveGroup, if one is due."""
         if not self._coordinator.known:
-            self._place.forgo_farewells()
+            self._identity.forgo_farewells()
             wanted = self._state in ACTIVE and self._coordinator.begin(now)
             return FindCoordinator() if wanted else None
-        if (farewell := self._place.leave(now)) is not None:
+        if (farewell := self._identity.leave(now)) is not None:
             return farewell
         if self._beats and now >= self._session.heartbeat_at:
             self._session.on_sent(now)
-            return self._place.heartbeat(now)
+            return self._identity.heartbeat(now)
         return None
 
     def _listener_step(self) -> Step | None:
@@ -105,7 +105,7 @@ class ClassicMembership(ClassicAnswers):
             return holdings.revoke(gone) if gone else None
         # As in aiokafka, a new member's listener is called too, with no partitions. After a loss
         # the listener has been called already.
-        if self._newcomer or self._place.taken:
+        if self._newcomer or self._identity.taken:
             return holdings.revoke(holdings.partitions)
         return None
 
@@ -126,8 +126,8 @@ class ClassicMembership(ClassicAnswers):
             return None
         if self._may_join and now >= self._rebalance.retry_at:
             return self._join(now)
-        if self._state is S.SYNCING and not self._place.asks(SYNC):
-            return self._place.sync(self._shares, now)
+        if self._state is S.SYNCING and not self._identity.asks(SYNC):
+            return self._identity.sync(self._shares, now)
         return None
 
     def _join(self, now: float) -> Step | None:
@@ -143,16 +143,16 @@ class ClassicMembership(ClassicAnswers):
         self._state = S.JOINING
         self._newcomer = False
         self._watch.on_join()
-        return self._place.join(protocols, self._rebalance.begin(now), now)
+        return self._identity.join(protocols, self._rebalance.begin(now), now)
 
     def _leave_step(self, now: float) -> Step | None:
         """The step in LEAVING once all partitions are revoked."""
         if not self._departed:
             self._departed = True
             self._give_up(self._leave_reason, leave=not self._stay)
-            if self._place.departs:
+            if self._identity.departs:
                 return self._coordinator_step(now) or self._leave_step(now)
-        if self._place.departs or (self._place.joins_as_nobody and not self._stay):
+        if self._identity.departs or (self._identity.joins_as_nobody and not self._stay):
             return None  # the response ends it
         if self._closing:
             self._state = S.CLOSED
@@ -169,14 +169,14 @@ class ClassicMembership(ClassicAnswers):
 
     @property
     def _beats(self) -> bool:
-        place = self._place
-        may = self._state in BEATING and place.taken and not place.waits_in_line
-        return may and not place.asks(HEARTBEAT)
+        identity = self._identity
+        may = self._state in BEATING and identity.taken and not identity.waits_in_line
+        return may and not identity.asks(HEARTBEAT)
 
     @property
     def _may_join(self) -> bool:
         ready = self._state is S.PREPARING and self._prepared and not self._holdings.busy
-        return ready and not self._place.departs and not self._place.waits_in_line
+        return ready and not self._identity.departs and not self._identity.waits_in_line
 
     # --- time
 
@@ -198,11 +198,11 @@ class ClassicMembership(ClassicAnswers):
 
     @property
     def _session_counts(self) -> bool:
-        return self._place.taken and not self._place.waits_in_line
+        return self._identity.taken and not self._identity.waits_in_line
 
     @property
     def _polls_count(self) -> bool:
-        return self._state in ACTIVE and not self._place.waits_in_line
+        return self._state in ACTIVE and not self._identity.waits_in_line
 
     def _look_at_clocks(self, now: float) -> None:
         silent = self._session_counts and now >= self._session.expires_at
@@ -227,7 +227,7 @@ class ClassicMembership(ClassicAnswers):
                 extra=self.options.log_fields,
             )
             # A static member sends no LeaveGroup: its session times out instead.
-            self._give_up(reason, leave=not self._place.static)
+            self._give_up(reason, leave=not self._identity.static)
             self._state = S.IDLE
 
     # --- inputs from the application
@@ -322,14 +322,14 @@ class ClassicMembership(ClassicAnswers):
         if self._state in (S.UNSUBSCRIBED, S.LEAVING, S.FENCED, S.CLOSED):
             self._resubscribed = False
             return
-        self._begin_to_leave(reason, stay=self._place.static)
+        self._begin_to_leave(reason, stay=self._identity.static)
 
     def close(self, now: float, stay: bool | None = None) -> None:
         """Revoke all partitions and end."""
         if self._closing:
             return
         self._closing = True
-        stay = self._place.static if stay is None else stay
+        stay = self._identity.static if stay is None else stay
         if self._state is not S.LEAVING:
             self._begin_to_leave("the consumer is being closed", stay=stay)
         elif not self._departed:

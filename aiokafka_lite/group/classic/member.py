@@ -10,7 +10,7 @@ from uuid import UUID
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.group.assignors.interface import choose_rebalance_protocol
 from aiokafka_lite.group.classic.coordinator_search import CoordinatorSearch
-from aiokafka_lite.group.classic.identity import Place
+from aiokafka_lite.group.classic.identity import MemberIdentity
 from aiokafka_lite.group.classic.owned_partitions import Holdings
 from aiokafka_lite.group.classic.rebalance_attempts import Rebalance
 from aiokafka_lite.group.classic.rejoin_triggers import Watch
@@ -55,7 +55,7 @@ class ClassicMember:
         self._coordinator = CoordinatorSearch(options.retry_backoff)
         self._rebalance = Rebalance(options.retry_backoff, self.counters)
         self._holdings = Holdings()
-        self._place = Place(options)
+        self._identity = MemberIdentity(options)
 
         self._target: frozenset[TopicPartition] = frozenset()  # what the application must hold
         self._elect: Elect | None = None  # the election whose result is needed
@@ -91,17 +91,17 @@ class ClassicMember:
     @property
     def member_id(self) -> str:
         """The member id; "" if there is none."""
-        return self._place.member_id
+        return self._identity.member_id
 
     @property
     def generation(self) -> int:
         """The generation; -1 outside of the group."""
-        return self._place.generation
+        return self._identity.generation
 
     @property
     def protocol(self) -> str:
         """Name of the assignor of the generation; "" before the first."""
-        return self._place.protocol
+        return self._identity.protocol
 
     @property
     def broker_assigns(self) -> bool:
@@ -136,11 +136,11 @@ class ClassicMember:
 
     def commit_identity(self) -> CommitIdentity | None:
         """The identity to commit with; None: not a member now."""
-        return self._place.identity
+        return self._identity.identity
 
     def group_metadata(self) -> GroupMetadata:
         """The identity of this member, for transactions."""
-        return self._place.metadata
+        return self._identity.metadata
 
     # --- what becomes of the member
 
@@ -155,7 +155,7 @@ class ClassicMember:
             self._state = S.PREPARING
 
     def _end_era(self, *, member_id: bool) -> None:
-        self._place.end(member_id=member_id)
+        self._identity.end(member_id=member_id)
         self._on_place_over()
 
     def _on_place_over(self) -> None:
@@ -167,7 +167,7 @@ class ClassicMember:
     def _give_up(self, reason: str, *, leave: bool) -> None:
         """Give up the membership."""
         self._rebalance.abandon()
-        self._place.give_up(reason, leave=leave)
+        self._identity.give_up(reason, leave=leave)
         self._on_place_over()
 
     def _join_again(self, now: float, *, at_once: bool = False) -> None:

@@ -92,7 +92,7 @@ class ClassicAnswers(ClassicMember):
 
     def on_response(self, kind: str, response: Response, now: float) -> None:
         """A request was answered."""
-        sent = self._place.on_outcome(kind)
+        sent = self._identity.on_outcome(kind)
         match response:
             case JoinGroupResponse():
                 self._on_join(response, sent, now)
@@ -101,7 +101,7 @@ class ClassicAnswers(ClassicMember):
             case HeartbeatResponse(error_code=0):
                 self.counters.heartbeats += 1
                 self.counters.last_heartbeat = sent.at
-                if sent.era == self._place.era:
+                if sent.era == self._identity.era:
                     self._session.on_answered(sent.at)
                     self._reported = False
                     self._rejections = 0
@@ -123,7 +123,7 @@ class ClassicAnswers(ClassicMember):
             elif not error.retriable and self._state in ACTIVE:
                 self._fail(error)
             return
-        sent = self._place.on_outcome(kind)
+        sent = self._identity.on_outcome(kind)
         if error.retriable or isinstance(error, AuthenticationFailedError):
             self._coordinator.on_lost(now)  # the group may have moved to another broker
         if kind == HEARTBEAT:
@@ -136,11 +136,11 @@ class ClassicAnswers(ClassicMember):
     def _on_join(self, response: JoinGroupResponse, sent: Sent, now: float) -> None:
         named = response.error_code in (0, MemberIdRequired.errno) and sent.member_id == NOBODY
         if not self._is_current(JOIN, sent):
-            if named and not self._place.static and not self._stay:
-                self._place.decline(response.member_id, self._leave_reason)
+            if named and not self._identity.static and not self._stay:
+                self._identity.decline(response.member_id, self._leave_reason)
             return
         if response.error_code == MemberIdRequired.errno and named:
-            self._place.member_id = response.member_id
+            self._identity.member_id = response.member_id
             self._state = S.PREPARING
             return
         if response.error_code:
@@ -148,7 +148,7 @@ class ClassicAnswers(ClassicMember):
             return
         chosen = response.protocol_name or ""
         # Even if the protocol does not fit: the place exists and must be given up.
-        self._place.take(response.member_id, response.generation_id, chosen)
+        self._identity.take(response.member_id, response.generation_id, chosen)
         self._session.restart(now)
         if response.protocol_type not in (None, PROTOCOL_TYPE) or chosen not in self._assignors:
             self._on_join_error(JOIN, self._inconsistent(response.protocol_type, chosen), now)
@@ -171,17 +171,17 @@ class ClassicAnswers(ClassicMember):
             self._on_join_error(SYNC, self._error(response.error_code, SYNC), now)
             return
         kind, name = response.protocol_type, response.protocol_name
-        if kind not in (None, PROTOCOL_TYPE) or name not in (None, self._place.protocol):
+        if kind not in (None, PROTOCOL_TYPE) or name not in (None, self._identity.protocol):
             self._on_join_error(SYNC, self._inconsistent(kind, name or ""), now)
             return
         try:
-            assignor = self._assignors[self._place.protocol]
+            assignor = self._assignors[self._identity.protocol]
             partitions = frozenset(assignor.on_assignment(response.assignment, self.generation))
         except KafkaError as error:
             self._on_join_error(SYNC, error, now)
             return
         except Exception as error:  # of an application's assignor
-            failure = assignor_failed(self.options, self._place.protocol, error)
+            failure = assignor_failed(self.options, self._identity.protocol, error)
             self._on_join_error(SYNC, failure, now)
             return
         self._session.restart(now)
@@ -224,12 +224,12 @@ class ClassicAnswers(ClassicMember):
             self._fail(error)
 
     def _on_heartbeat_error(self, error: KafkaError, sent: Sent, now: float) -> None:
-        if isinstance(error, FencedInstanceIdError) and sent.era == self._place.era:
+        if isinstance(error, FencedInstanceIdError) and sent.era == self._identity.era:
             self._fence(error)
             return
-        if (sent.era, sent.generation) != (self._place.era, self.generation):
+        if (sent.era, sent.generation) != (self._identity.era, self.generation):
             return  # of a past generation
-        if self._place.waits_in_line:
+        if self._identity.waits_in_line:
             return  # the join response says the same, and more
         if isinstance(error, RebalanceInProgressError):
             # The coordinator waits for this member to join, and keeps its session until then.
@@ -257,7 +257,7 @@ class ClassicAnswers(ClassicMember):
     def _is_current(self, kind: str, sent: Sent) -> bool:
         """True if the member still waits for this JoinGroup or SyncGroup."""
         wanted = S.JOINING if kind == JOIN else S.SYNCING
-        return sent.era == self._place.era and self._state is wanted
+        return sent.era == self._identity.era and self._state is wanted
 
     def _error(self, code: int, kind: str) -> KafkaError:
         text = f"{kind} to group {self.options.group_id}"
@@ -288,7 +288,7 @@ class ClassicAnswers(ClassicMember):
         elif isinstance(error, RebalanceInProgressError):
             if self._state in SYNCED:
                 self._rebalance.want("offset commit failed since group is already rebalancing")
-        elif isinstance(error, _NO_MEMBER) and not self._place.waits_in_line:
+        elif isinstance(error, _NO_MEMBER) and not self._identity.waits_in_line:
             self._lose(str(error), member_id=isinstance(error, UnknownMemberIdError))
 
 

@@ -23,7 +23,7 @@ from aiokafka_lite.group.consumer.target_assignment import LocalAssignment
 from aiokafka_lite.group.group_metadata import GroupMetadata
 from aiokafka_lite.group.membership import CommitIdentity, MembershipOptions, Send
 
-__all__ = ["NO_EPOCH", "Sent", "Standing"]
+__all__ = ["NO_EPOCH", "MemberIdentity", "Sent"]
 
 NO_EPOCH: Final = -1
 LEAVE_ATTEMPTS: Final = 3
@@ -39,7 +39,7 @@ class Sent(NamedTuple):
     leaves: bool
 
 
-class Standing:
+class MemberIdentity:
     """A member's identity and its heartbeats.
 
     Attributes:

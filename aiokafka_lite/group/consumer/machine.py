@@ -126,7 +126,7 @@ class ConsumerMembership(ConsumerMember):
         """A heartbeat was answered."""
         if not isinstance(response, self._response_class):
             raise IllegalStateError(f"not a response to a heartbeat: {response!r}")
-        sent = self._standing.on_outcome(kind)
+        sent = self._identity.on_outcome(kind)
         if response.error_code:
             error = for_code(response.error_code)(response.error_message or "")
             self._on_refused(error, sent, now, answered=True)
@@ -143,7 +143,7 @@ class ConsumerMembership(ConsumerMember):
             self._pace.searching = False
             self._on_coordinator_not_found(error, now)
         else:
-            self._on_refused(error, self._standing.on_outcome(kind), now, answered=False)
+            self._on_refused(error, self._identity.on_outcome(kind), now, answered=False)
         self._settle(now)
 
     def on_coordinator(self, now: float) -> None:
@@ -277,8 +277,8 @@ class ConsumerMembership(ConsumerMember):
     def _must_heartbeat(self) -> bool:
         """True if a heartbeat is needed, now or later."""
         if self._state is MemberState.PREPARE_LEAVING:
-            return self._standing.known and self._standing.inside
-        leaves = self._state is MemberState.LEAVING and self._standing.known
+            return self._identity.known and self._identity.inside
+        leaves = self._state is MemberState.LEAVING and self._identity.known
         return leaves or self._state in IN_GROUP
 
     @property
@@ -287,24 +287,24 @@ class ConsumerMembership(ConsumerMember):
 
     @property
     def _may_send(self) -> bool:
-        return self._must_heartbeat and self._pace.coordinator and not self._standing.asks
+        return self._must_heartbeat and self._pace.coordinator and not self._identity.asks
 
     def _send(self, now: float) -> Send:
         self._pace.on_sent(now)
         if self._state is MemberState.LEAVING:
-            return self._standing.farewell(now)
+            return self._identity.farewell(now)
         if self._state is MemberState.ACKNOWLEDGING:
             # Even if it does not arrive: the next one acknowledges again.
             self._to(MemberState.STABLE if self._parts.reconciled else MemberState.RECONCILING)
         elif self._state is MemberState.JOINING and self._rebalancing_since is None:
             self._rebalancing_since = now
-        return self._standing.heartbeat(self._topics, self._pattern, self._parts.owned, now)
+        return self._identity.heartbeat(self._topics, self._pattern, self._parts.owned, now)
 
     def _next_callback(self) -> Step | None:
         if self._state in IN_GROUP:
             return self._parts.next_of_change()
         # All partitions that could be revoked were revoked before LEAVING.
-        kept = self._state is MemberState.PREPARE_LEAVING and self._standing.inside
+        kept = self._state is MemberState.PREPARE_LEAVING and self._identity.inside
         step = self._parts.release(lost=not kept)
         if isinstance(step, Lost):
             self.counters.lost += 1
@@ -313,7 +313,7 @@ class ConsumerMembership(ConsumerMember):
     # internal: outcomes of heartbeats
 
     def _on_heartbeat(self, sent: Sent, response: HeartbeatResponse, now: float) -> None:
-        standing = self._standing
+        standing = self._identity
         if sent.leaves:
             standing.known = False
             return
@@ -356,10 +356,10 @@ class ConsumerMembership(ConsumerMember):
         if again:
             self._pace.on_failed(now, at_once=what is Reaction.MOVED)
         if sent.leaves:
-            self._standing.on_farewell_failed(again=again)
+            self._identity.on_farewell_failed(again=again)
             return
-        self._standing.on_doubt()
-        if sent.era != self._standing.era:
+        self._identity.on_doubt()
+        if sent.era != self._identity.era:
             return
         if what is Reaction.REPORT:
             self._report(error)
@@ -369,14 +369,14 @@ class ConsumerMembership(ConsumerMember):
         elif what is Reaction.FATAL:
             # A member that may not join, or was replaced by another, has nothing to leave.
             if answered and (sent.joins or isinstance(error, FencedInstanceIdError)):
-                self._standing.known = False
+                self._identity.known = False
             self._on_fatal(error)
 
     def _on_coordinator_not_found(self, error: KafkaError, now: float) -> None:
         self._pace.on_failed(now)
         if self._state is MemberState.LEAVING:
-            self._standing.on_farewell_failed(again=error.retriable)
-        elif isinstance(error, AuthenticationFailedError) and self._standing.inside:
+            self._identity.on_farewell_failed(again=error.retriable)
+        elif isinstance(error, AuthenticationFailedError) and self._identity.inside:
             self._report(error)
         elif not error.retriable and self._must_heartbeat:
             self._on_fatal(error)

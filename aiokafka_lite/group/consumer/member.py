@@ -12,7 +12,7 @@ from uuid import UUID
 from aiokafka_lite.errors import IllegalStateError, KafkaError
 from aiokafka_lite.group.consumer.heartbeat_errors import explain
 from aiokafka_lite.group.consumer.heartbeat_schedule import Pace
-from aiokafka_lite.group.consumer.identity import Standing
+from aiokafka_lite.group.consumer.identity import MemberIdentity
 from aiokafka_lite.group.consumer.reconciliation import Reconciliation
 from aiokafka_lite.group.consumer.requests import HeartbeatRequests, Heartbeats
 from aiokafka_lite.group.consumer.states import FOLLOWING, IN_GROUP, LEAVES, MemberState
@@ -49,7 +49,7 @@ class ConsumerMember:
         self.options = options
         self.counters = Counters()
         self._state = MemberState.UNSUBSCRIBED
-        self._standing = Standing(options, new_uuid(), heartbeats)
+        self._identity = MemberIdentity(options, new_uuid(), heartbeats)
         self._pace = Pace(options.retry_backoff)
         self._parts = Reconciliation()
         self._topics: frozenset[str] = frozenset()
@@ -76,12 +76,12 @@ class ConsumerMember:
     @property
     def member_id(self) -> str:
         """The member id, once a coordinator has answered; the same through all rejoins."""
-        return self._standing.member_id
+        return self._identity.member_id
 
     @property
     def generation(self) -> int:
         """The member epoch; -1 outside of the group."""
-        return self._standing.generation
+        return self._identity.generation
 
     @property
     def protocol(self) -> str:
@@ -126,11 +126,11 @@ class ConsumerMember:
 
     def commit_identity(self) -> CommitIdentity | None:
         """The identity to commit with now; None outside of the group."""
-        return self._standing.identity
+        return self._identity.identity
 
     def group_metadata(self) -> GroupMetadata:
         """The identity of this member, for transactions; its generation is the member epoch."""
-        return self._standing.metadata
+        return self._identity.metadata
 
     # transitions
 
@@ -149,7 +149,7 @@ class ConsumerMember:
             if before is MemberState.RECONCILING:
                 if self._parts.maybe_begin():
                     self._acknowledge(now)
-            elif before is MemberState.LEAVING and not self._standing.known:
+            elif before is MemberState.LEAVING and not self._identity.known:
                 if self._stale or empty:
                     self._end_membership()
                     self._to(MemberState.STALE if self._stale else MemberState.UNSUBSCRIBED)
@@ -166,7 +166,7 @@ class ConsumerMember:
     def _join(self) -> None:
         self._end_membership()
         self._to(MemberState.JOINING)
-        self._standing.begin()
+        self._identity.begin()
         self._rejoin = False
         self._pace.hasten()
 
@@ -174,7 +174,7 @@ class ConsumerMember:
         """End the membership; only the partitions that the application still holds remain."""
         if self._state in IN_GROUP and self._state is not MemberState.STABLE:
             self.counters.failed_rebalances += 1
-        self._standing.end()
+        self._identity.end()
         self._parts.end()
         self._rebalancing_since = None
 
@@ -188,23 +188,23 @@ class ConsumerMember:
             self.counters.slowest_rebalance = max(self.counters.slowest_rebalance, took)
 
     def _hasten(self) -> None:
-        if self._standing.inside:
+        if self._identity.inside:
             self._pace.hasten()
 
     def _on_fenced(self, error: KafkaError) -> None:
         logger.warning("%s: fenced; rejoining: %s", self, error, extra=self.options.log_fields)
-        self._standing.known = False
+        self._identity.known = False
         if self._state in IN_GROUP:
             self._end_membership()
             self._to(MemberState.FENCED)
         else:
-            self._standing.end()
+            self._identity.end()
 
     def _on_fatal(self, error: KafkaError) -> None:
         explained = self._explain(error)
         logger.error("%s: %s", self, explained, extra=self.options.log_fields)
         if self._state not in IN_GROUP:
-            self._standing.known = False  # it leaves anyway, without a heartbeat
+            self._identity.known = False  # it leaves anyway, without a heartbeat
             return
         self._end_membership()
         self._to(MemberState.FATAL)
@@ -223,7 +223,7 @@ class ConsumerMember:
         )
         self._parts.abandon()
         self._stale = True
-        self._standing.plan_farewell(None)
+        self._identity.plan_farewell(None)
         self._pace.hasten()
         self._to(MemberState.LEAVING)
 
@@ -231,7 +231,7 @@ class ConsumerMember:
         if self._state is MemberState.UNSUBSCRIBED:
             return
         self._stale = False
-        self._standing.plan_farewell(stay)
+        self._identity.plan_farewell(stay)
         if self._state not in LEAVES:
             client_id, group_id = self.options.client_id, self.options.group_id
             text = "%s: leaving group %s as member %s: %s"
@@ -241,4 +241,4 @@ class ConsumerMember:
         self._settle(now)
 
     def __str__(self) -> str:
-        return f"{self.options.client_id}: {self._standing}, {self._state.value}"
+        return f"{self.options.client_id}: {self._identity}, {self._state.value}"

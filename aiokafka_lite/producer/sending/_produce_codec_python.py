@@ -12,9 +12,9 @@ from aiokafka_lite.producer.batching._accumulator_python import PartitionQueue
 from aiokafka_lite.producer.batching._ack_python import ProducerBatch
 from aiokafka_lite.protocol.primitives import INT32, Buffer, write_unsigned_varint
 
-__all__ = ["Place", "encode_frame", "read_stored"]
+__all__ = ["StoredAt", "encode_frame", "read_stored"]
 
-Place = tuple[int, int, int]
+StoredAt = tuple[int, int, int]
 """Where a batch was stored: base offset, log append time (ms), log start offset."""
 
 TOPIC_IDS_FROM: Final = 13
@@ -76,7 +76,7 @@ def encode_frame(
 
 def read_stored(
     frame: Buffer, version: int, names: Mapping[bytes, str] | None
-) -> tuple[int, dict[tuple[str, int], Place]] | None:
+) -> tuple[int, dict[tuple[str, int], StoredAt]] | None:
     """Read a response, correlation id included, if it says that every batch was stored.
 
     Args:
@@ -94,8 +94,8 @@ def read_stored(
 
 def _read(
     data: Buffer, version: int, names: Mapping[bytes, str] | None
-) -> tuple[int, dict[tuple[str, int], Place]] | None:
-    stored: dict[tuple[str, int], Place] = {}
+) -> tuple[int, dict[tuple[str, int], StoredAt]] | None:
+    stored: dict[tuple[str, int], StoredAt] = {}
     topics = data[5]
     if data[4] or not 0 < topics < 0x80:  # tagged fields; null, or a length of more than one byte
         return None

@@ -31,7 +31,7 @@ from aiokafka_lite.producer.idempotence import ProducerIdentity
 from aiokafka_lite.producer.produce_errors import Reaction, explain, reaction
 from aiokafka_lite.producer.producer_metrics import ProducerMetrics
 from aiokafka_lite.producer.producer_options import ProducerOptions
-from aiokafka_lite.producer.sending.produce_codec import AllStored, Place
+from aiokafka_lite.producer.sending.produce_codec import AllStored, StoredAt
 from aiokafka_lite.producer.sending.produce_request import Part
 from aiokafka_lite.producer.sending.producer_id_source import IdSource
 from aiokafka_lite.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
@@ -134,7 +134,7 @@ class Outcomes:
         self,
         node_id: int,
         parts: Sequence[Part],
-        stored: Mapping[tuple[str, int], Place],
+        stored: Mapping[tuple[str, int], StoredAt],
         woken: list[ProducerBatch],
     ) -> None:
         store = self._accumulator.store

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from aiokafka_lite._build import pick
 from aiokafka_lite.producer.batching.accumulator import PartitionQueue, ProducerBatch
-from aiokafka_lite.producer.sending._produce_codec_python import TOPIC_IDS_FROM, Place
+from aiokafka_lite.producer.sending._produce_codec_python import TOPIC_IDS_FROM, StoredAt
 from aiokafka_lite.protocol.framing import RequestInPieces, decode_response
 from aiokafka_lite.protocol.messages.produce import ProduceRequest, ProduceResponse
 from aiokafka_lite.protocol.primitives import Buffer, write_string
@@ -30,7 +30,7 @@ __all__ = [
     "TOPIC_IDS_FROM",
     "AllStored",
     "BatchesRequest",
-    "Place",
+    "StoredAt",
     "compact",
 ]
 
@@ -48,7 +48,7 @@ def compact(text: str) -> bytes:
 NOBODY: Final = b"\x00"
 """No transactional id."""
 
-AllStored: TypeAlias = tuple[int, dict[tuple[str, int], Place]]
+AllStored: TypeAlias = tuple[int, dict[tuple[str, int], StoredAt]]
 """A response that every batch was stored, and nothing else: the throttle time in milliseconds, and
 the place of each (topic, partition)."""
 

@@ -12,9 +12,9 @@ from aiokafka_lite.producer.transactions.transaction_steps import (
     AddOffsets,
     AddPartitions,
     CommitOffsets,
-    Identity,
+    CoordinatorKey,
     OffsetsOrder,
-    Place,
+    ProducerIdAndEpoch,
     Step,
 )
 from aiokafka_lite.structs import TopicPartition
@@ -51,7 +51,9 @@ class Contents:
         """True if the coordinator may or may not know the transaction."""
         return self.doubt and not self.started
 
-    def next_step(self, place: Place, identity: Identity, implicit: bool) -> Step | None:
+    def next_step(
+        self, place: CoordinatorKey, identity: ProducerIdAndEpoch, implicit: bool
+    ) -> Step | None:
         """Return the step that adds the next partitions or offsets, if any.
 
         Args:

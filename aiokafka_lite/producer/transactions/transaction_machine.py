@@ -69,11 +69,11 @@ from aiokafka_lite.producer.transactions.transaction_steps import (
     AddPartitions,
     Answer,
     CommitOffsets,
+    CoordinatorKey,
     EndTransaction,
     FindCoordinator,
     InitProducer,
     OffsetsOrder,
-    Place,
     Step,
 )
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
@@ -123,12 +123,12 @@ class TransactionMachine:
         self.state = _S.UNINITIALIZED
         self.error: KafkaError | None = None
         self.transitions = 0
-        self._place: Place = (CoordinatorKind.TRANSACTION, transactional_id)
+        self._place: CoordinatorKey = (CoordinatorKind.TRANSACTION, transactional_id)
         self._identity = identity
         self._backoff = backoff
         self._level = 0  # the last transaction.version that the coordinator reported
         self._can_bump = False  # the coordinator supports KIP-360
-        self._found: set[Place] = set()
+        self._found: set[CoordinatorKey] = set()
         self._under_way: Step | None = None
         self._failures = 0  # in a row
         self._last_error: KafkaError | None = None  # of the last failure

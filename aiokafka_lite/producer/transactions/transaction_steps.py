@@ -18,19 +18,19 @@ __all__ = [
     "AddPartitions",
     "Answer",
     "CommitOffsets",
+    "CoordinatorKey",
     "EndTransaction",
     "FindCoordinator",
-    "Identity",
     "InitProducer",
     "OffsetsOrder",
-    "Place",
+    "ProducerIdAndEpoch",
     "Step",
 ]
 
-Place: TypeAlias = tuple[CoordinatorKind, str]
+CoordinatorKey: TypeAlias = tuple[CoordinatorKind, str]
 """Identifies a coordinator: that of a transactional id or of a group."""
 
-Identity: TypeAlias = tuple[int, int]
+ProducerIdAndEpoch: TypeAlias = tuple[int, int]
 """Producer id and epoch."""
 
 
@@ -64,23 +64,23 @@ class OffsetsOrder:
 class FindCoordinator:
     """Find a coordinator again; the one found before is not used any more."""
 
-    place: Place
+    place: CoordinatorKey
 
 
 @dataclass(frozen=True, slots=True)
 class InitProducer:
     """Get a producer id, or the next epoch of an existing one (KIP-360)."""
 
-    place: Place
-    identity: Identity
+    place: CoordinatorKey
+    identity: ProducerIdAndEpoch
 
 
 @dataclass(frozen=True, slots=True)
 class AddPartitions:
     """Add partitions to the transaction, before anything is written to them."""
 
-    place: Place
-    identity: Identity
+    place: CoordinatorKey
+    identity: ProducerIdAndEpoch
     partitions: frozenset[TopicPartition]
 
 
@@ -88,8 +88,8 @@ class AddPartitions:
 class AddOffsets:
     """Add a group's offsets to the transaction, before any are committed."""
 
-    place: Place
-    identity: Identity
+    place: CoordinatorKey
+    identity: ProducerIdAndEpoch
     group_id: str
 
 
@@ -97,8 +97,8 @@ class AddOffsets:
 class CommitOffsets:
     """Commit the offsets of `order` that were left when the step was created."""
 
-    place: Place
-    identity: Identity
+    place: CoordinatorKey
+    identity: ProducerIdAndEpoch
     order: OffsetsOrder
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     implicit: bool
@@ -109,8 +109,8 @@ class CommitOffsets:
 class EndTransaction:
     """Commit or abort the transaction."""
 
-    place: Place
-    identity: Identity
+    place: CoordinatorKey
+    identity: ProducerIdAndEpoch
     committed: bool
     implicit: bool
     """True if the coordinator assigns a new epoch (KIP-890, part 2)."""
@@ -134,4 +134,4 @@ class Answer:
 
     code: int = 0
     partitions: Mapping[TopicPartition, int] = field(default_factory=dict)
-    identity: Identity | None = None
+    identity: ProducerIdAndEpoch | None = None

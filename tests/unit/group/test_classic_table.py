@@ -245,7 +245,7 @@ def test_every_request_can_be_encoded_in_every_version() -> None:
     script.beat()
     for kind, oldest in (("JoinGroup", 5), ("SyncGroup", 3), ("Heartbeat", 3), ("LeaveGroup", 3)):
         assert NEWEST[kind] >= oldest
-    place = script.machine._place
+    place = script.machine._identity
     for step in (
         place.join([("spread", b"")], "r", 0.0),
         place.sync({"me": b""}, 0.0),

@@ -16,7 +16,13 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.net.api_version_cache import Known
 from aiokafka_lite.net.connection_options import ConnectionOptions
-from aiokafka_lite.net.handshake import STEP_TIMEOUT, Identity, Rung, is_before_api_versions, ladder
+from aiokafka_lite.net.handshake import (
+    STEP_TIMEOUT,
+    BrokerIdentity,
+    Rung,
+    is_before_api_versions,
+    ladder,
+)
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.framing import decode_request_header, encode_response
 from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
@@ -83,7 +89,7 @@ def identifying(asked: list[ApiVersionsRequest], newest: int) -> Script:
 
 async def test_kip_1242_expected_broker_is_accepted(serve: Serve, connect: Connect) -> None:
     asked: list[ApiVersionsRequest] = []
-    await connect(await serve(identifying(asked, 5)), expected=Identity("mine", 7))
+    await connect(await serve(identifying(asked, 5)), expected=BrokerIdentity("mine", 7))
     assert [(each.cluster_id, each.node_id) for each in asked] == [("mine", 7)]
 
 
@@ -92,7 +98,7 @@ async def test_kip_1242_another_broker_raises(serve: Serve, connect: Connect) ->
     options = ConnectionOptions()
     await connect(broker, options=options)  # at bootstrap no particular broker is expected
     with pytest.raises(NodeNotReadyError, match="REBOOTSTRAP_REQUIRED"):
-        await connect(broker, options=options, expected=Identity("mine", 8))
+        await connect(broker, options=options, expected=BrokerIdentity("mine", 8))
     assert broker.accepted == 2
 
 
@@ -101,7 +107,7 @@ async def test_kip_1242_with_older_brokers(serve: Serve, connect: Connect) -> No
     options = ConnectionOptions()
     broker = await serve(identifying(asked, 4))
     for _ in range(2):
-        await connect(broker, options=options, expected=Identity("mine", 8))
+        await connect(broker, options=options, expected=BrokerIdentity("mine", 8))
     assert [each.node_id for each in asked] == [8, -1, -1]
 
 

@@ -13,8 +13,8 @@ from aiokafka_lite.producer.transactions.transaction_steps import (
     Answer,
     CommitOffsets,
     EndTransaction,
-    Identity,
     InitProducer,
+    ProducerIdAndEpoch,
     Step,
 )
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
@@ -50,7 +50,7 @@ class Coordinator:
         self.aborted: list[int] = []
 
     @property
-    def stamp(self) -> Identity:
+    def stamp(self) -> ProducerIdAndEpoch:
         return self.producer_id, self.epoch
 
     def carry_out(self, step: Step, tag: int) -> Answer:
@@ -75,7 +75,7 @@ class Coordinator:
                 return self._end(step)
         raise AssertionError(step)
 
-    def write(self, partition: TopicPartition, stamp: Identity, tag: int) -> int:
+    def write(self, partition: TopicPartition, stamp: ProducerIdAndEpoch, tag: int) -> int:
         """A batch; the code."""
         if stamp != self.stamp:
             return INVALID_EPOCH
@@ -87,7 +87,7 @@ class Coordinator:
         self.open.append(tag)
         return 0
 
-    def implicit_epoch(self, stamp: Identity) -> bool:
+    def implicit_epoch(self, stamp: ProducerIdAndEpoch) -> bool:
         """Which generation a batch is of is told by its request; see the test's sender."""
         return self.writes_add
 
@@ -100,7 +100,7 @@ class Coordinator:
         self.last_epoch = -1
         self.epoch += 1
 
-    def _init(self, identity: Identity) -> Answer:
+    def _init(self, identity: ProducerIdAndEpoch) -> Answer:
         if self.state == "ongoing":
             self._finish(committed=False)
             self.epoch += 1
@@ -114,7 +114,7 @@ class Coordinator:
         self.epoch += 1
         return Answer(identity=self.stamp)
 
-    def _check(self, identity: Identity) -> int:
+    def _check(self, identity: ProducerIdAndEpoch) -> int:
         return 0 if identity == self.stamp else FENCED
 
     def _commit_offsets(self, step: CommitOffsets, tag: int) -> Answer:
