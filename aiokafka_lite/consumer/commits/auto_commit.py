@@ -76,11 +76,12 @@ class Commits:
         driver: The driver of the member that commits, or None with manual assignment only.
         shared: Returns True if the group assigns the partitions now; by default, True if there is
             a driver. With manual assignment, commits carry no member identity.
+        delivery: The source of the fast path of reads. It is emptied when a commit is due, so that
+            the next read calls `on_read`.
+        on_committed: Called with the offsets of every successful commit. It must not raise.
 
     Attributes:
         due: True if the next read begins a commit.
-        delivery: The source of the fast path of reads. It is emptied when a commit is due, so that
-            the next read calls `on_read`. Set by the owner.
     """
 
     def __init__(
@@ -93,16 +94,18 @@ class Commits:
         *,
         driver: Member | None = None,
         shared: Callable[[], bool] | None = None,
+        delivery: Delivery | None = None,
+        on_committed: Callable[[Offsets], None] | None = None,
     ) -> None:
         self.due = False
-        self.delivery: Delivery | None = None
+        self._delivery = delivery
         self._store = store
         self._positions = positions
         self._options = options
         self._tasks = tasks
         self._loop = loop
         self._committer = Committer(
-            store, positions, loop, driver, shared or (lambda: driver is not None)
+            store, positions, loop, driver, shared or (lambda: driver is not None), on_committed
         )
         self._closed = False
         self._waiting = False  # a read waits at this moment
@@ -115,15 +118,6 @@ class Commits:
     def counters(self) -> CommitCounters:
         """The counters of all commits."""
         return self._committer.counters
-
-    @property
-    def on_committed(self) -> Callable[[Offsets], None] | None:
-        """Called with the offsets of every successful commit. It must not raise."""
-        return self._committer.on_committed
-
-    @on_committed.setter
-    def on_committed(self, listener: Callable[[Offsets], None] | None) -> None:
-        self._committer.on_committed = listener
 
     def run_in(self, around: Callable[[Offsets], AbstractContextManager[object]]) -> None:
         """Run each later commit in the context manager that `around` returns for its offsets."""
@@ -242,8 +236,8 @@ class Commits:
             self._begin()
             return
         self.due = True
-        if self.delivery is not None:
-            self.delivery.current = EMPTY
+        if self._delivery is not None:
+            self._delivery.current = EMPTY
 
     def _begin(self) -> None:
         """Commit the processed records in the background."""

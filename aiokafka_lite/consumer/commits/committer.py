@@ -148,9 +148,9 @@ class Committer:
         driver: The driver of the member that commits, or None with manual assignment only.
         shared: Returns True if the group assigns the partitions now. With manual assignment,
             commits carry no member identity.
+        on_committed: Called with the committed offsets. It must not raise.
 
     Attributes:
-        on_committed: Called with the committed offsets. It must not raise.
         around: Returns a context manager that each commit runs in; None without one.
     """
 
@@ -161,9 +161,10 @@ class Committer:
         loop: asyncio.AbstractEventLoop,
         driver: Member | None,
         shared: Callable[[], bool],
+        on_committed: Callable[[Offsets], None] | None = None,
     ) -> None:
         self.counters = CommitCounters()
-        self.on_committed: Callable[[Offsets], None] | None = None
+        self._on_committed = on_committed
         self.around: Callable[[Offsets], AbstractContextManager[object]] | None = None
         self._store = store
         self._positions = positions
@@ -253,8 +254,8 @@ class Committer:
             raise
         self._count(self._loop.time() - started)
         self._settle(offsets, owned)
-        if self.on_committed is not None:
-            self.on_committed(offsets)
+        if self._on_committed is not None:
+            self._on_committed(offsets)
 
     async def committed(
         self, partitions: Collection[TopicPartition], deadline: float

@@ -107,6 +107,7 @@ class ConsumerGroup:
             tasks=self._tasks,
             loop=loop,
         )
+        interceptors = consumer_options.interceptors
         self.commits = Commits(
             OffsetStore(cluster, self.options.group_id),
             positions,
@@ -115,10 +116,9 @@ class ConsumerGroup:
             loop,
             driver=self.driver,
             shared=lambda: subscription.shared or self._parting is not None,
+            delivery=delivery,
+            on_committed=None if interceptors is None else interceptors.on_commit,
         )
-        self.commits.delivery = delivery
-        if consumer_options.interceptors is not None:
-            self.commits.on_committed = consumer_options.interceptors.on_commit
         self.failure: KafkaError | None = None
         """The error that the next read raises; see `take_failure`."""
         self.last_failure: KafkaError | None = None

@@ -165,6 +165,8 @@ class Rig:
         self.mistakes: list[BaseException] = []
         self.tasks = TaskOwner("test", lambda name, error: self.mistakes.append(error))
         self.shared = True
+        self.delivery = Delivery()
+        self.reported: list[dict[TopicPartition, OffsetAndMetadata]] = []
         store: Any = self.store
         self.commits = Commits(
             store,
@@ -174,6 +176,8 @@ class Rig:
             asyncio.get_running_loop(),
             driver=self.driver,
             shared=lambda: self.shared,
+            delivery=self.delivery,
+            on_committed=lambda offsets: self.reported.append(dict(offsets)),
         )
 
     def own(self, *partitions: TopicPartition) -> None:
@@ -234,10 +238,9 @@ async def test_while_a_read_waits_all_is_done_with(rig: Rig) -> None:
 
 
 async def test_a_due_commit_makes_the_next_read_pass_by(rig: Rig) -> None:
-    rig.commits.delivery = Delivery()
-    rig.commits.delivery.current = Chunk([], 0, 1)
+    rig.delivery.current = Chunk([], 0, 1)
     await due(rig)
-    assert rig.commits.delivery.current is EMPTY
+    assert rig.delivery.current is EMPTY
 
 
 async def test_no_timer_runs_without_reads_or_auto_commit(rig: Rig) -> None:
@@ -473,14 +476,12 @@ async def test_a_cancelled_commit_does_not_block_the_next(rig: Rig) -> None:
 
 
 async def test_commits_are_reported_and_counted(rig: Rig) -> None:
-    told: list[dict[TopicPartition, OffsetAndMetadata]] = []
-    rig.commits.on_committed = lambda offsets: told.append(dict(offsets))
     rig.give(A, 5)
     await rig.commits.commit(None, rig.soon)
     rig.store.answers = [GroupAuthorizationFailedError("g")]
     with pytest.raises(GroupAuthorizationFailedError):
         await rig.commits.commit({B: OffsetAndMetadata(1, "")}, rig.soon)
-    assert told == [{A: (5, "")}]
+    assert rig.reported == [{A: (5, "")}]
     counters = rig.commits.counters
     assert (counters.commits, counters.failures) == (1, 1)
     assert counters.time >= counters.slowest >= 0
