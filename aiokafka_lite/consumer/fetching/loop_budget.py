@@ -21,9 +21,9 @@ BUDGET: Final = 0.003
 class LoopBudget:
     """Limits the time that one consumer's bursts take in an iteration of the event loop.
 
-    Nothing tells when an iteration begins, and a callback per response would cost an idle consumer
-    more than the response. So the time of several iterations is added up, until it comes to half of
-    the budget: from there on, the next iteration begins a new count.
+    There is no event at the beginning of an iteration, and a callback per response would cost an
+    idle consumer more than the response. So the time of several iterations is added up, until it
+    comes to half of the budget: from there on, the next iteration begins a new count.
 
     Args:
         loop: The event loop.
