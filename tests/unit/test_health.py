@@ -575,7 +575,7 @@ async def test_ping_sends_a_request_to_a_broker(world: World) -> None:
     before = world.cluster.count(ApiKey.METADATA)
     took = await producer.client.ping()
     assert 0 < took < 5
-    assert world.cluster.count(ApiKey.METADATA) == before + 1
+    assert world.cluster.count(ApiKey.METADATA) > before
     sharer = await world.sharer()
     assert await sharer.client.ping(60) > 0
 
