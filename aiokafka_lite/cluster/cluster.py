@@ -25,10 +25,18 @@ from aiokafka_lite._build import BUILD
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite._version import __version__
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
-from aiokafka_lite.cluster.broker import Broker, closed_error
+from aiokafka_lite.cluster.broker import Broker, Purpose, closed_error
 from aiokafka_lite.cluster.brokers import Brokers
 from aiokafka_lite.cluster.coordinators import Coordinators
-from aiokafka_lite.cluster.metadata import EMPTY, LeaderHint, Metadata, Node, Partition
+from aiokafka_lite.cluster.large_metadata import MetadataAnswer, MetadataQuestion
+from aiokafka_lite.cluster.metadata import (
+    EMPTY,
+    LeaderHint,
+    Metadata,
+    Node,
+    Partition,
+    metadata_request,
+)
 from aiokafka_lite.cluster.outage import Repeated
 from aiokafka_lite.cluster.reach import Reach, reach
 from aiokafka_lite.cluster.refresh.metadata_waits import MetadataWaits
@@ -45,6 +53,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.traffic import connection_metrics
+from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +94,7 @@ class Cluster:
         self.coordinators = Coordinators()
         self._name = options.client_id or "client"  # in every log line
         self._log_fields: dict[str, object] = {"kafka_client_id": self._name}
+        self._allow_auto_create_topics = allow_auto_create_topics
         self._topics = TrackedTopics(topic_expiry)
         self._listeners: list[Listener] = []
         self._tasks = TaskOwner("cluster", self._on_task_error)
@@ -106,13 +116,13 @@ class Cluster:
             self._waits,
             recovery,
             options,
+            ask=self._ask,
             current=lambda: self.metadata,
             on_refreshed=self._on_refreshed,
             on_rebootstrap=self._adopt,
             name=self._name,
             max_age=metadata_max_age,
             backoff=self.retry_backoff,
-            allow_auto_create_topics=allow_auto_create_topics,
         )
         self._silent = SilentBrokers(self._brokers, self.request_update, self._name)
         self._losses: dict[int, Repeated] = {}  # by node id
@@ -442,6 +452,19 @@ class Cluster:
 
     def _on_refused(self, broker: Broker, error: KafkaError) -> None:
         self._refresh.on_refused(broker, error)
+
+    async def _ask(
+        self, broker: Broker, asked: frozenset[str] | None
+    ) -> tuple[MetadataAnswer, int]:
+        """Request metadata from a broker: of these topics, or of all. Overridden for controllers.
+
+        Returns:
+            The response, and the version of Metadata that it is to be read as.
+        """
+        connection = await broker.connection(Purpose.GENERAL)
+        api_version = connection.version_of(MetadataRequest)
+        request = metadata_request(asked, api_version, self._allow_auto_create_topics)
+        return await connection.request(MetadataQuestion(request), api_version), api_version
 
     # Metadata that changed
 

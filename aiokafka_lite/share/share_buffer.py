@@ -17,7 +17,7 @@ Record = ShareRecord[Any, Any]
 
 
 class Feeder(Protocol):
-    """A read that goes on: records reach it as they arrive."""
+    """A read that continues: records reach it as they arrive."""
 
     def room(self) -> int:
         """Return how many records may be acquired for it now. Once there may be more, it has the
@@ -57,7 +57,7 @@ class ShareBuffer:
         self.wake()
 
     def feed(self, items: Sequence[Item]) -> bool:
-        """Give records to the only read that waits, if it goes on and can take them as they are;
+        """Give records to the only read that waits, if it continues and can take them as they are;
         otherwise return False, and do nothing."""
         if len(self._waiters) != 1 or not isinstance(items, list) or len(self):
             return False
@@ -185,7 +185,7 @@ class ShareBuffer:
         """Wait for a change.
 
         Args:
-            limit: Records that the read can take, or the read itself, if it goes on.
+            limit: Records that the read can take, or the read itself, if it continues.
             deadline: In loop time; None for no limit.
             on_wait: Called once the read waits.
 

@@ -21,15 +21,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from aiokafka_lite._backoff import Backoff
-from aiokafka_lite.cluster.broker import Broker, Purpose
+from aiokafka_lite.cluster.broker import Broker
 from aiokafka_lite.cluster.brokers import Brokers
-from aiokafka_lite.cluster.large_metadata import MetadataAnswer, MetadataQuestion, read_on
-from aiokafka_lite.cluster.metadata import NO_CONTROLLER, Metadata, metadata_request
+from aiokafka_lite.cluster.large_metadata import MetadataAnswer, read_on
+from aiokafka_lite.cluster.metadata import NO_CONTROLLER, Metadata
 from aiokafka_lite.cluster.metadata_merge import Merging
 from aiokafka_lite.cluster.outage import Outage, reason
 from aiokafka_lite.cluster.refresh.metadata_waits import MetadataWaits
@@ -47,7 +47,7 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.dial import canonical_addresses
 from aiokafka_lite.net.handshake import OtherBrokerError
-from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from aiokafka_lite.protocol.messages.metadata import MetadataResponse
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,11 @@ PATIENCE: Final = 5.0
 the next broker is tried."""
 
 _LONGEST_SLEEP: Final = 3600.0  # seconds: event loops do not accept unbounded timers
+
+
+Ask: TypeAlias = Callable[[Broker, frozenset[str] | None], Awaitable[tuple[MetadataAnswer, int]]]
+"""Requests the metadata of these topics, or of all, from a broker. Returns the response and the
+version of Metadata that it is to be read as."""
 
 
 class RefreshTask:
@@ -67,13 +72,13 @@ class RefreshTask:
         waits: Woken at the end of each refresh.
         recovery: Decides when to bootstrap again.
         options: Options of every connection.
+        ask: Requests metadata from a broker.
         current: Returns the current metadata.
         on_refreshed: Called with the result of a refresh, to adopt it.
         on_rebootstrap: Called with the current metadata without its brokers, to adopt it.
         name: The client's name, for log lines.
         max_age: Metadata is refreshed at least this often, in seconds.
         backoff: The pause between refreshes.
-        allow_auto_create_topics: True if a request may create a topic.
     """
 
     def __init__(
@@ -84,13 +89,13 @@ class RefreshTask:
         recovery: Recovery,
         options: ConnectionOptions,
         *,
+        ask: Ask,
         current: Callable[[], Metadata],
         on_refreshed: Callable[[Metadata], None],
         on_rebootstrap: Callable[[Metadata], None],
         name: str,
         max_age: float,
         backoff: Backoff,
-        allow_auto_create_topics: bool,
     ) -> None:
         self.schedule = RefreshSchedule(max_age, backoff)
         self._brokers = brokers
@@ -99,12 +104,12 @@ class RefreshTask:
         self._recovery = recovery
         self._canonical_bootstrap = options.canonical_bootstrap
         self._connect_timeout = options.connect_timeout
+        self._ask = ask
         self._current = current
         self._on_refreshed = on_refreshed
         self._on_rebootstrap = on_rebootstrap
         self._name = name
         self._log_fields: dict[str, object] = {"kafka_client_id": name}
-        self._allow_auto_create_topics = allow_auto_create_topics
         self._outage = Outage("no broker answers", "a broker answers")
         self._closed = False
         self._wake = asyncio.Event()  # set: the task looks at the schedule again
@@ -220,14 +225,6 @@ class RefreshTask:
                 log.warning("%s: %s", self._name, line, extra=self._log_fields)
         self._waits.record(_failure(errors, reasons))
         self._waits.wake()
-
-    async def _ask(
-        self, broker: Broker, asked: frozenset[str] | None
-    ) -> tuple[MetadataAnswer, int]:
-        connection = await broker.connection(Purpose.GENERAL)
-        api_version = connection.version_of(MetadataRequest)
-        request = metadata_request(asked, api_version, self._allow_auto_create_topics)
-        return await connection.request(MetadataQuestion(request), api_version), api_version
 
     def _on_answer(
         self,
