@@ -3,20 +3,18 @@
 A waiter is woken when records it may want have arrived, and then takes them itself: no record is
 passed to a waiter, so cancelling one at any moment loses nothing.
 
-Non-obvious: a waiting task awaits a custom future. An asyncio future wakes its task in the next
-iteration of the event loop, which takes longer than everything else between a single record's
-arrival and its delivery; this one can do so within the call that received the record
-(`Waiters.wake_now`).
+Non-obvious: a waiting task is woken within the call that received a record (`Waiters.wake_now`).
+The next iteration of the event loop would take longer than everything else between a single
+record's arrival and its delivery.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Generator, Iterable
-from contextvars import Context
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
 
 from aiokafka_lite._stats import Recent
+from aiokafka_lite.reading.waiter import Waiter
 from aiokafka_lite.structs import TopicPartition
 
 
@@ -111,87 +109,21 @@ class _Idle:
         self.seconds = 0.0
 
 
-class _Waiter:
-    """The future that a waiting task awaits, with only the methods that a task uses.
-
-    Args:
-        loop: The task's event loop.
+class _Waiter(Waiter):
+    """What a waiting read awaits.
 
     Attributes:
         expired: True if the timeout passed before it was woken.
     """
 
-    __slots__ = (
-        "_asyncio_future_blocking",
-        "_callback",
-        "_cancelled",
-        "_context",
-        "_done",
-        "_loop",
-        "expired",
-    )
+    __slots__ = ("expired",)
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._asyncio_future_blocking = False
-        self._loop = loop
-        self._callback: Callable[[_Waiter], object] | None = None  # the task's next step
-        self._context: Context | None = None
-        self._cancelled: asyncio.CancelledError | None = None
-        self._done = False
+        super().__init__(loop)
         self.expired = False
-
-    def wake(self) -> None:
-        """Resume the task in the next iteration of the event loop."""
-        if not self._done:
-            self._done = True
-            if self._callback is not None:  # else the task has not suspended, and will not
-                self._loop.call_soon(self._callback, self, context=self._context)
-
-    def wake_now(self) -> None:
-        """Run the task until it suspends again or ends."""
-        if self._done:
-            return
-        self._done = True
-        callback, context = self._callback, self._context
-        if callback is None or context is None:
-            return
-        try:
-            context.run(callback, self)
-        except (SystemExit, KeyboardInterrupt) as error:
-            # This stops the loop, but not here, where callers may be in the middle of an update.
-            self._loop.call_soon(_raise, error)
 
     def expire(self) -> None:
         """The timeout has passed."""
         if not self._done:
             self.expired = True
             self.wake()
-
-    # The methods that a task calls
-
-    def __await__(self) -> Generator[Any, None, None]:
-        if not self._done:
-            self._asyncio_future_blocking = True
-            yield self
-        self.result()
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        return self._loop
-
-    def add_done_callback(self, callback: Callable[[Any], object], *, context: Context) -> None:
-        self._callback, self._context = callback, context
-
-    def cancel(self, msg: object = None) -> bool:
-        if self._done:
-            return False
-        self._cancelled = asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg)
-        self.wake()
-        return True
-
-    def result(self) -> None:
-        if self._cancelled is not None:
-            raise self._cancelled
-
-
-def _raise(error: BaseException) -> None:
-    raise error
