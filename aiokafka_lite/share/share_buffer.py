@@ -26,8 +26,11 @@ class Feeder(Protocol):
     def takes(self, count: int) -> bool:
         """True if it can take so many records that were acquired."""
 
-    def take(self, records: Sequence[Any]) -> None:
-        """Take records."""
+    def add(self, records: Sequence[Any]) -> None:
+        """Take records. `begin` follows."""
+
+    def begin(self) -> None:
+        """Have them handled: at once, or soon if a task calls this."""
 
 
 class ShareBuffer:
@@ -44,6 +47,7 @@ class ShareBuffer:
         self._whole: list[Item] | None = None  # what one response brought, if that is all
         self._items: deque[Item] = deque()
         self._waiters: dict[asyncio.Future[bool], int | Feeder] = {}  # with their limits
+        self._fed: Feeder | None = None  # has records that it has not begun with
 
     def __len__(self) -> int:
         return len(self._items) if self._whole is None else len(self._whole)
@@ -66,8 +70,15 @@ class ShareBuffer:
                 return False
             if not all_locked(items, self._loop.time()):
                 return False
-            reader.take(items)
+            reader.add(items)
+            self._fed = reader
         return True
+
+    def begin(self) -> None:
+        """Have the read begin with what it was fed."""
+        fed, self._fed = self._fed, None
+        if fed is not None:
+            fed.begin()
 
     def _separate(self) -> deque[Item]:
         """Return all items as a queue."""

@@ -365,7 +365,8 @@ class ShareCore:
             taken = self.buffer.take_many(room) if room else []
             if records := self._seen_by_interceptors(taken):
                 self._on_delivered(records)
-                feeder.take(records)
+                feeder.add(records)
+                feeder.begin()
                 del records
             if not taken:
                 await self._wait(feeder, None)
@@ -512,6 +513,9 @@ class ShareCore:
             self.metrics.on_records(len(items), self.loop.time())
         else:
             self.buffer.add(items)
+
+    def begin(self) -> None:
+        self.buffer.begin()
 
     def on_fetched(self, size: int, latency: float) -> None:
         self.metrics.on_fetch(size, latency, self.loop.time())

@@ -12,6 +12,7 @@ from math import inf
 from types import CoroutineType
 from typing import Any, Final, Generic, TypeVar
 
+from aiokafka_lite.reading.waiter import Waiter
 from aiokafka_lite.share.handling.work import Work
 
 __all__ = ["LOOK_EVERY", "Slot", "Tally", "awaiting"]
@@ -60,7 +61,7 @@ class Slot(Generic[_W]):
     Attributes:
         task: Runs the handlers.
         record: The record in its handler; None between two.
-        waiter: Resolved to wake an idle slot.
+        waiter: What an idle slot awaits.
         lost: Why the lock of `record` is lost; its handler was cancelled.
         misfit: True once the handler was no coroutine function, or did not take one record.
     """
@@ -90,7 +91,7 @@ class Slot(Generic[_W]):
         self._tally = tally
         self.task: asyncio.Task[None] | None = None
         self.record: _W | None = None
-        self.waiter: asyncio.Future[None] | None = None
+        self.waiter: Waiter | None = None
         self.lost: str | None = None
         self.misfit = False
 

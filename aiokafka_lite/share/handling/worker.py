@@ -38,6 +38,7 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaError,
 )
+from aiokafka_lite.reading.waiter import Waiter
 from aiokafka_lite.share.handling.failure_log import FailureLog
 from aiokafka_lite.share.handling.key_order import KeyOrder
 from aiokafka_lite.share.handling.lock_keeper import LockKeeper
@@ -116,6 +117,7 @@ class Worker(Generic[_W]):
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None  # raised by `run`
         self._closing = False  # handlers are cancelled because the run ends
+        self._at_once_from = 0.0  # loop time from which `begin` may run handlers
         self._width = 0  # slots woken by the last step of a start; 0: no step is scheduled
         self._failures = FailureLog(log, name)
 
@@ -266,6 +268,11 @@ class Worker(Generic[_W]):
 
     def take(self, records: Sequence[_W]) -> None:
         """Queue acquired records, and have them handled."""
+        self.add(records)
+        self.begin()
+
+    def add(self, records: Sequence[_W]) -> None:
+        """Queue acquired records; `begin` follows."""
         self._tally.outstanding += len(records)
         self._refused, self._coalesced = 0, False
         if self._coalescing is not None:
@@ -286,18 +293,39 @@ class Worker(Generic[_W]):
                         self._release(rest)
                     break
         self._locks.on_acquired(records[0], self._loop.time())
-        if not self._width:
-            self._start(1)
 
     # Slots
+
+    def begin(self) -> None:
+        """Have queued records handled: within this call, unless a task calls it, or the last such
+        call took long. Then other callbacks of the event loop go first."""
+        if self._width or not self._queue:
+            return
+        began = self._clock()
+        if (
+            not self._idle
+            or began < self._at_once_from
+            or asyncio.current_task(self._loop) is not None
+        ):
+            self._start(1)
+            return
+        waiter = self._idle.pop().waiter
+        if waiter is not None:
+            waiter.wake_now()
+        now = self._clock()
+        if now - began > _LOOK:
+            self._at_once_from = now + _SLICE
+        if self._queue:
+            self._width = 1
+            self._start_more()
 
     def _start(self, width: int) -> None:
         """Wake so many slots, and look afterwards if they have suspended with records left."""
         for _ in range(min(width, len(self._queue))):
             if self._idle:
                 waiter = self._idle.pop().waiter
-                if waiter is not None and not waiter.done():
-                    waiter.set_result(None)
+                if waiter is not None:
+                    waiter.wake()
             elif len(self._slots) < self._options.concurrency and not self._tasks.closed:
                 slot: Slot[_W] = Slot(self._queue, self._handler, self._tally, self._clock)
                 self._slots.append(slot)
@@ -328,7 +356,7 @@ class Worker(Generic[_W]):
                     if self._closing:
                         return
                     slot.record = None
-                    slot.waiter = self._loop.create_future()
+                    slot.waiter = Waiter(self._loop)
                     self._idle.append(slot)
                     await slot.waiter
                     until = time() + _SLICE

@@ -15,6 +15,8 @@ One task for each leader. Non-obvious:
   however it ends, wakes all links.
 - Acknowledgements wait behind a long poll. So a fetch waits briefly while records are held, and not
   at all while a task awaits an acknowledgement.
+- A response runs the task within the callback that received it, then the handlers, then the task
+  again, which sends the next fetch: a steady `run` takes one pass of the event loop for a fetch.
 - A partition that a fetch names only for its acknowledgements would become part of the session. So
   those of partitions that are not fetched travel in a ShareAcknowledge.
 """
@@ -31,9 +33,11 @@ from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.errors import InvalidRecordStateError, KafkaError
+from aiokafka_lite.reading.waiter import Waiter
 from aiokafka_lite.share.acknowledgement import Failures
 from aiokafka_lite.share.acquired_records import Decoding
 from aiokafka_lite.share.acquisition import Acquisition
+from aiokafka_lite.share.leaders.bell import Bell
 from aiokafka_lite.share.leaders.link_connection import LinkConnection
 from aiokafka_lite.share.leaders.link_exchanges import LinkExchanges
 from aiokafka_lite.share.leaders.link_owner import LinkOptions, LinkOwner
@@ -106,7 +110,8 @@ class LeaderLink:
             options,
             decoding,
         )
-        self._wake = asyncio.Event()
+        self._bell = Bell(loop)
+        self._answering = False  # `on_answer` runs, and rings the bell at its end
         self._settled = asyncio.Event()  # set, and replaced, after each exchange
         self._flushing = 0  # calls of `flush` that wait
         self._lingering: asyncio.Handle | None = None  # watches for the time when marks are due
@@ -126,7 +131,8 @@ class LeaderLink:
 
     def wake(self) -> None:
         """Something changed: look for the next request."""
-        self._wake.set()
+        if not self._answering:
+            self._bell.ring()
 
     @property
     def able(self) -> bool:
@@ -170,13 +176,14 @@ class LeaderLink:
     def on_marked(self, acquisition: Acquisition) -> None:
         """An acquisition has a mark."""
         self.pending.on_marked(acquisition)
-        if self._pace.on_marked(self.loop.time()) and self._lingering is None:
+        new = self._pace.on_marked(self.loop.time())
+        if new and self._lingering is None and not self._answering:
             self._lingering = self.loop.call_soon(self._linger)
 
     def _linger(self) -> None:
         """Wake the task once the marks are due, unless it runs now, or sets its own timer."""
         self._lingering = None
-        if self._pace.due != inf and not self._wake.is_set():
+        if self._pace.due != inf and not self._bell.rung:
             self._lingering = self.loop.call_at(self._pace.due, self._on_lingered)
 
     def _on_lingered(self) -> None:
@@ -209,10 +216,15 @@ class LeaderLink:
         """Exchange requests until `stop`, or until the leader has no partition of this consumer."""
         pace = self._pace
         while not self._closing:
-            self._wake.clear()
+            self._bell.clear()
             now = self.loop.time()
             self._expire(now)
             if now >= pace.resume_at and await self._exchange(now):
+                if self._answering:  # the handlers run first: then there may be room, and marks
+                    self._bell.clear()
+                    await self._bell.wait()
+                else:
+                    self._owner.begin()
                 continue
             if self._idle:
                 if not self.session.open:
@@ -228,7 +240,21 @@ class LeaderLink:
             )
             if until < self._alarm_at:
                 self._wake_at(until)
-            await self._wake.wait()
+            await self._bell.wait()
+
+    def on_answer(self, answer: Waiter) -> None:
+        """The response to a fetch has arrived: let the task process it, then the handlers run, and
+        then the task send the next fetch."""
+        if asyncio.current_task(self.loop) is not None:
+            answer.wake()
+            return
+        self._answering = True
+        try:
+            answer.wake_now()
+            self._owner.begin()
+        finally:
+            self._answering = False
+            self._bell.ring_now()
 
     def _wake_at(self, when: float) -> None:
         """Wake the task then, or earlier. The timer stays as it is while later times come, so that

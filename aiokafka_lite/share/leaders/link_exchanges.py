@@ -22,8 +22,10 @@ from aiokafka_lite.protocol.messages.share_acknowledge import (
 )
 from aiokafka_lite.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from aiokafka_lite.protocol.primitives import Buffer
+from aiokafka_lite.reading.waiter import Waiter
 from aiokafka_lite.share.acquired_records import Decoding
 from aiokafka_lite.share.acquisition import Acquisition, AcquisitionOwner
+from aiokafka_lite.share.leaders.bell import Answer
 from aiokafka_lite.share.leaders.link_connection import LinkConnection, version_of
 from aiokafka_lite.share.leaders.link_owner import Claimant, LinkOptions, LinkOwner
 from aiokafka_lite.share.leaders.link_pace import Pace
@@ -50,6 +52,9 @@ BUSY_WAIT: Final = 0.1
 
 class _Link(Claimant, AcquisitionOwner, Protocol):
     """The link: its owner knows it, and so do its acquisitions."""
+
+    def on_answer(self, answer: Waiter) -> None:
+        """The response to a fetch has arrived: wake the task."""
 
     def on_taken(self) -> None:
         """A request took marks."""
@@ -142,10 +147,10 @@ class LinkExchanges:
             )
             flight = ShareFetchFlight(options.group_id, self._owner.member_id, step, limits, parts)
             self._on_taken(parts)
-            answer: asyncio.Future[ShareFetchResponse] = link.loop.create_future()
+            answer = Answer(link.loop, link.on_answer)
             connection.send_for(answer, flight, version, timeout=options.request_timeout + wait)
             self._connection.expect_answer()
-            response = await answer
+            response: ShareFetchResponse = await answer
         except KafkaError as error:
             self._results.on_unanswered(parts, error)
         except asyncio.CancelledError:

@@ -84,7 +84,11 @@ class LinkOwner(Protocol):
         for them, because other leaders wait for their turn."""
 
     def on_items(self, items: Sequence[Item], tp: TopicPartition) -> None:
-        """Records were acquired."""
+        """Records were acquired. `begin` follows."""
+
+    def begin(self) -> None:
+        """Have the records handled that arrived since the last call, if handlers wait for them: at
+        once, or soon if a task calls this."""
 
     def on_fetched(self, size: int, latency: float) -> None:
         """A fetch was answered."""
