@@ -11,6 +11,8 @@ Non-obvious:
 - `get_buffer` returns a memoryview (see `frames`).
 - A large request in pieces is not copied: the kernel reads the pieces in place. This bypasses the
   event loop, which is correct as long as the loop has nothing to send.
+- The beginning of a large frame fills the window. The rest, which has usually arrived, too, is read
+  at once instead of in the next pass of the event loop.
 - The loop's write buffer has a high-water mark of one byte, so that "paused" means that the
   kernel's buffer is full. (With zero, asyncio's TLS would pause an empty buffer forever.)
 """
@@ -62,7 +64,8 @@ class FrameTransport(asyncio.BufferedProtocol):
         self._waiting: deque[tuple[bytes | bytearray, _Written]] = deque()
         self._waiting_bytes = 0
         self._flush_is_due = False
-        self._file = -1  # the socket's, where the kernel may be given pieces directly
+        self._file = -1  # the socket's, where it may be used directly
+        self._window = 0  # bytes that the event loop may receive at once
         self._paused = False  # by the event loop: the socket takes no more
         self._closing = False
         self._error: Exception | None = None  # why this side aborted
@@ -171,15 +174,34 @@ class FrameTransport(asyncio.BufferedProtocol):
             self._file = socket.fileno()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._receiver.window()
+        window = self._receiver.window()
+        self._window = len(window)
+        return window
 
     def buffer_updated(self, nbytes: int) -> None:
-        for frame in self._receiver.on_received(nbytes):
+        self._on_received(nbytes)
+        if nbytes == self._window and not self._closing and not self._receiver.idle:
+            count = self._read_now()
+            if count:
+                self._on_received(count)
+
+    def _on_received(self, count: int) -> None:
+        for frame in self._receiver.on_received(count):
             if self._closing:
                 return
             self._on_frame(frame)
         if self._receiver.error is not None and not self._closing:
             self.abort(self._receiver.error)
+
+    def _read_now(self) -> int:
+        """Receive the rest of a frame whose beginning has filled the window; return the number of
+        bytes, 0 if there are none, or the event loop has to read them."""
+        if self._file < 0:
+            return 0
+        try:
+            return os.readv(self._file, (self._receiver.window(),))
+        except OSError:
+            return 0  # there are none yet, or the socket is broken: the event loop finds out
 
     def pause_writing(self) -> None:
         self._paused = True
