@@ -7,10 +7,7 @@ handles the whole queue. Others are woken once it has suspended with records lef
 Non-obvious:
 
 - A record counts as outstanding from its acquisition until its outcome is marked, also while it
-  waits for its key or for its release. The acquiring task requests only as many as are missing to
-  `concurrency`, so a failing dependency slows the acquisition down instead of piling up locks.
-- The acquiring task waits until half of the slots are free, but only for a moment: a request costs
-  as much as many records, and a slot that is free does not wait long.
+  waits for its key or for its release.
 - A lost lock cancels the slot's task. The slot takes that cancellation back (`uncancel`) and
   continues. A cancellation that does not come from here belongs to the handler: its record is
   released.
@@ -43,8 +40,9 @@ from aiokafka_lite.share.handling.failure_log import FailureLog
 from aiokafka_lite.share.handling.key_order import KeyOrder
 from aiokafka_lite.share.handling.lock_keeper import LockKeeper
 from aiokafka_lite.share.handling.postponed import Postponed
+from aiokafka_lite.share.handling.room import Room
 from aiokafka_lite.share.handling.run_options import RunOptions
-from aiokafka_lite.share.handling.slot import Slot, Tally
+from aiokafka_lite.share.handling.slot import Slot
 from aiokafka_lite.share.handling.work import Feed, Work, WorkSource, describe
 
 __all__ = ["Worker"]
@@ -54,7 +52,6 @@ log = logging.getLogger(__name__)
 _W = TypeVar("_W", bound=Work)
 
 _POLL_MS: Final = 60_000.0  # of one acquisition; only bounds how long an idle call lasts
-_COALESCE: Final = 0.005  # seconds that a free slot waits for others before records are acquired
 _SLICE: Final = 0.005  # seconds after which a slot lets the event loop run
 _LOOK: Final = 0.001  # seconds between two looks at the clock and the next lock
 _MOST: Final = 10_000  # records between them, if they are quick
@@ -92,12 +89,8 @@ class Worker(Generic[_W]):
         self._options = options
         self._name = name
         self._backoff = backoff
-        self._on_full = on_full
         self._feed = feed
         self._fed = False  # records come from there now
-        self._few = options.concurrency // 2  # outstanding records: half of the slots are free
-        self._coalescing: asyncio.TimerHandle | None = None  # a free slot waits for others
-        self._coalesced = False  # it has waited
         self._refused = 0  # acquisitions in a row that failed
         self._tasks = TaskOwner(f"{name}: run", self._on_task_error, self._loop)
         self._queue: deque[_W] = deque()
@@ -110,9 +103,8 @@ class Worker(Generic[_W]):
         )
         self._postponed: Postponed[_W] = Postponed(self._release)
         self._delays = Backoff(options.retry_delay, max(options.retry_delay, _LONGEST_DELAY))
-        # The acquiring task waits for free slots; or the end, for the last handler.
-        self._awaited: asyncio.Future[None] | None = None
-        self._tally = Tally(self._wake)
+        self._room = Room(self._loop, options.concurrency, self._on_room, on_full)
+        self._tally = self._room.tally
         self._end = asyncio.Event()  # `run` must not go on
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None  # raised by `run`
@@ -201,12 +193,8 @@ class Worker(Generic[_W]):
                 return
 
     async def _acquire_some(self) -> None:
-        limit, tally = self._options.concurrency, self._tally
-        if tally.outstanding > self._few:
-            await self._wait_for_slots(self._few)
-        records = await self._source.getmany(
-            timeout_ms=_POLL_MS, max_records=limit - tally.outstanding
-        )
+        room = await self._room.wait()
+        records = await self._source.getmany(timeout_ms=_POLL_MS, max_records=room)
         self._refused = 0
         if records:
             self.take(records)
@@ -214,57 +202,17 @@ class Worker(Generic[_W]):
     # The same, where the consumer feeds
 
     def room(self) -> int:
-        """Return how many records may be acquired: none until half of the slots are free, or for a
-        moment after the first one is. `Feed.on_room` is called then."""
-        limit, tally = self._options.concurrency, self._tally
-        outstanding = tally.outstanding
-        if not self._fed or self._end.is_set():
-            return 0
-        if outstanding >= limit:
-            tally.enough = limit - 1
-            return 0
-        if outstanding > self._few and not self._coalesced:
-            tally.enough = self._few
-            if self._coalescing is None:
-                self._coalescing = self._loop.call_later(_COALESCE, self._on_coalesced)
-            return 0
-        return limit - outstanding
-
-    def _on_coalesced(self) -> None:
-        self._coalescing, self._coalesced = None, True
-        self._wake()
+        """Return how many records may be acquired; `Feed.on_room` is called once there are more."""
+        return 0 if not self._fed or self._end.is_set() else self._room.left()
 
     def takes(self, count: int) -> bool:
         """True if it can take so many records."""
-        return (
-            self._fed
-            and not self._end.is_set()
-            and self._tally.outstanding + count <= self._options.concurrency
-        )
+        return self._fed and not self._end.is_set() and self._room.fits(count)
 
-    async def _wait_for_slots(self, few: int) -> None:
-        """Wait until no more than `few` records are outstanding, or for a moment after the first
-        slot is free."""
-        limit = self._options.concurrency
-        if self._tally.outstanding >= limit:
-            self._on_full()
-            await self._at_most(limit - 1)
-        if self._tally.outstanding > few:
-            timer = self._loop.call_later(_COALESCE, self._wake)
-            try:
-                await self._at_most(few)
-            finally:
-                timer.cancel()
-
-    async def _at_most(self, outstanding: int) -> None:
-        """Wait until no more records than that are outstanding, or for a call of `_wake`."""
-        awaited = self._awaited = self._loop.create_future()
-        self._tally.enough = outstanding
-        try:
-            await awaited
-        finally:
-            if self._awaited is awaited:  # the end may wait already
-                self._awaited, self._tally.enough = None, -1
+    def _on_room(self) -> None:
+        """Have the links look at `room`."""
+        if self._fed and self._feed is not None:
+            self._feed.on_room()
 
     def take(self, records: Sequence[_W]) -> None:
         """Queue acquired records, and have them handled."""
@@ -273,11 +221,8 @@ class Worker(Generic[_W]):
 
     def add(self, records: Sequence[_W]) -> None:
         """Queue acquired records; `begin` follows."""
-        self._tally.outstanding += len(records)
-        self._refused, self._coalesced = 0, False
-        if self._coalescing is not None:
-            self._coalescing.cancel()
-            self._coalescing = None
+        self._room.on_acquired(len(records))
+        self._refused = 0
         order = self._order
         if order is None:
             self._queue.extend(records)
@@ -423,14 +368,6 @@ class Worker(Generic[_W]):
         """A record is no longer outstanding."""
         self._tally.done()
 
-    def _wake(self) -> None:
-        """Wake the task that waits for outstanding records, or have the links look at `room`."""
-        self._tally.enough = -1  # otherwise each further record would call this again
-        if self._fed and self._feed is not None:
-            self._feed.on_room()
-        if self._awaited is not None and not self._awaited.done():
-            self._awaited.set_result(None)
-
     # Outcomes
 
     def _release(self, record: _W) -> None:
@@ -539,9 +476,7 @@ class Worker(Generic[_W]):
         """Release what has not started, and let the handlers end."""
         acquiring.cancel()
         self._fed = False
-        if self._coalescing is not None:
-            self._coalescing.cancel()
-            self._coalescing = None
+        self._room.close()
         self._release_unstarted()
         try:
             if drain and self._tally.outstanding:
@@ -565,7 +500,7 @@ class Worker(Generic[_W]):
         try:
             async with asyncio.timeout_at(deadline):
                 while self._tally.outstanding:  # the acquiring task's timer may end the first wait
-                    await self._at_most(0)
+                    await self._room.at_most(0)
         except TimeoutError:
             log.warning(
                 "%s: %d handlers had not ended within %g s; cancelled them",
