@@ -39,7 +39,7 @@ from aiokafka_lite.reading.waiter import Waiter
 from aiokafka_lite.share.handling.failure_log import FailureLog
 from aiokafka_lite.share.handling.key_order import KeyOrder
 from aiokafka_lite.share.handling.lock_keeper import LockKeeper
-from aiokafka_lite.share.handling.postponed import Postponed
+from aiokafka_lite.share.handling.outcomes import Outcomes
 from aiokafka_lite.share.handling.room import Room
 from aiokafka_lite.share.handling.run_options import RunOptions
 from aiokafka_lite.share.handling.slot import Slot
@@ -55,8 +55,6 @@ _POLL_MS: Final = 60_000.0  # of one acquisition; only bounds how long an idle c
 _SLICE: Final = 0.005  # seconds after which a slot lets the event loop run
 _LOOK: Final = 0.001  # seconds between two looks at the clock and the next lock
 _MOST: Final = 10_000  # records between them, if they are quick
-_RELEASE_MARGIN: Final = 1.0  # seconds that a postponed release precedes the end of its lock
-_LONGEST_DELAY: Final = 60.0  # seconds that a release is postponed at most
 _GRACE: Final = 5.0  # seconds that a cancelled handler may take to end
 
 
@@ -101,8 +99,6 @@ class Worker(Generic[_W]):
         self._locks: LockKeeper[_W] = LockKeeper(
             self._locked, self._lose, renews=options.renew_locks
         )
-        self._postponed: Postponed[_W] = Postponed(self._release)
-        self._delays = Backoff(options.retry_delay, max(options.retry_delay, _LONGEST_DELAY))
         self._room = Room(self._loop, options.concurrency, self._on_room, on_full)
         self._tally = self._room.tally
         self._end = asyncio.Event()  # `run` must not go on
@@ -111,7 +107,10 @@ class Worker(Generic[_W]):
         self._closing = False  # handlers are cancelled because the run ends
         self._at_once_from = 0.0  # loop time from which `begin` may run handlers
         self._width = 0  # slots woken by the last step of a start; 0: no step is scheduled
-        self._failures = FailureLog(log, name)
+        self._outcomes: Outcomes[_W] = Outcomes(
+            options, self._locks, self._tally, FailureLog(log, name), self._end, self._fail
+        )
+        self._postponed = self._outcomes.postponed
 
     # The run
 
@@ -235,7 +234,7 @@ class Worker(Generic[_W]):
                     text = f"ordered_by_key requires hashable keys: {describe(record)} has a "
                     self._fail(TypeError(f"{text}{type(record.key).__name__}"))
                     for rest in records[number:]:
-                        self._release(rest)
+                        self._outcomes.release(rest)
                     break
         self._locks.on_acquired(records[0], self._loop.time())
 
@@ -331,25 +330,25 @@ class Worker(Generic[_W]):
                 await slot.handle(1 if slow else _MOST, _LOOK)
             except asyncio.CancelledError:
                 ended = self._finished(slot)
-                self._on_cancelled(slot, ended)
+                self._outcomes.on_cancelled(slot, ended, closing=self._closing)
                 if self._closing:
                     raise
                 slot.take_back()
             except Exception as error:
                 ended = self._finished(slot)
                 if slot.lost is not None:
-                    self._after_loss(slot, ended, error)
+                    self._outcomes.after_loss(slot, ended, error)
                 else:
-                    self._on_error(slot, ended, error)
+                    self._outcomes.on_error(slot, ended, error)
             except BaseException as error:
                 ended = self._finished(slot)
-                self._release(ended)
+                self._outcomes.release(ended)
                 self._fail(error)
                 raise
             else:
                 if slot.lost is not None:
                     ended = self._finished(slot)
-                    self._after_loss(slot, ended, None)
+                    self._outcomes.after_loss(slot, ended, None)
                 elif order is not None:
                     ended = slot.record
             if order is not None and ended is not None:
@@ -363,72 +362,6 @@ class Worker(Generic[_W]):
         if record is None:
             raise RuntimeError("a slot without a record")
         return record
-
-    def _done(self) -> None:
-        """A record is no longer outstanding."""
-        self._tally.done()
-
-    # Outcomes
-
-    def _release(self, record: _W) -> None:
-        if not record.settled:
-            record.release()
-        self._locks.forget(record)
-        self._done()
-
-    def _on_error(self, slot: Slot[_W], record: _W, error: Exception) -> None:
-        """The handler raised: retry, reject, or end the run if it is no handler at all."""
-        if slot.misfit:  # every record would be rejected
-            self._release(record)
-            text = "`handler` should be a coroutine function that takes one record"
-            self._fail(TypeError(f"{text}: {error}"))
-            return
-        now = self._loop.time()
-        if record.settled:
-            text = "the handler failed after it had acknowledged %s"
-            self._failures.write(logging.ERROR, text, record, now, why=repr(error), trace=error)
-            self._done()
-        elif isinstance(error, self._options.retry):
-            text = "the handler failed; releasing %s for a retry"
-            self._failures.write(logging.WARNING, text, record, now, why=repr(error))
-            self._postpone(record, now)
-        else:
-            text = "the handler failed; rejected %s"
-            self._failures.write(logging.ERROR, text, record, now, why=repr(error), trace=error)
-            record.reject()
-            self._locks.forget(record)
-            self._done()
-
-    def _on_cancelled(self, slot: Slot[_W], record: _W) -> None:
-        now = self._loop.time()
-        if slot.lost is not None:
-            self._after_loss(slot, record, None)
-        elif self._closing or record.settled:
-            self._release(record)
-        else:
-            text = "the handler was cancelled; releasing %s for a retry"
-            self._failures.write(logging.WARNING, text, record, now)
-            self._postpone(record, now)
-
-    def _after_loss(self, slot: Slot[_W], record: _W, error: Exception | None) -> None:
-        """The handler of a record whose lock is lost has ended; nothing can be acknowledged."""
-        reason, slot.lost = slot.lost, None
-        text = "cancelled the handler of %s"
-        now = self._loop.time()
-        self._failures.write(logging.WARNING, text, record, now, why=reason, trace=error)
-        slot.take_back()
-        self._locks.forget(record)
-        self._done()
-
-    def _postpone(self, record: _W, now: float) -> None:
-        """Release a record that failed after the delay of its delivery."""
-        delay = self._delays.delay(record.delivery_count)
-        if not self._options.renew_locks:
-            delay = min(delay, record.lock_deadline - _RELEASE_MARGIN - now)
-        if delay <= 0 or self._end.is_set():
-            self._release(record)
-        else:
-            self._postponed.add(record, now + delay)
 
     # Locks
 
@@ -456,19 +389,13 @@ class Worker(Generic[_W]):
         for index, queued in enumerate(self._queue):
             if queued is record:
                 del self._queue[index]
-                self._forget(record, reason)
+                self._outcomes.forget(record, reason)
                 if self._order is not None and (following := self._order.on_done(record)):
                     self._queue.appendleft(following)
                 return
         order = self._order
         if self._postponed.remove(record) or (order is not None and order.remove(record)):
-            self._forget(record, reason)
-
-    def _forget(self, record: _W, reason: str) -> None:
-        now = self._loop.time()
-        self._failures.write(logging.WARNING, "did not handle %s", record, now, why=reason)
-        self._locks.forget(record)
-        self._done()
+            self._outcomes.forget(record, reason)
 
     # The end
 
@@ -493,7 +420,7 @@ class Worker(Generic[_W]):
         if self._order is not None:
             records += self._order.take_waiting()
         for record in records:
-            self._release(record)
+            self._outcomes.release(record)
 
     async def _drained(self, deadline: float) -> None:
         """Wait until no handler runs, or the deadline."""
