@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -125,3 +126,88 @@ async def test_a_failure_of_the_feed_ends_the_run() -> None:
     line.feed.failure.set_exception(TopicAuthorizationFailedError())
     with pytest.raises(TopicAuthorizationFailedError):
         await line.running
+
+
+class QuickLine(Line):
+    """A worker whose handlers do not suspend, unless told."""
+
+    def __init__(self) -> None:
+        super().__init__(4)
+        self.handled_by: list[asyncio.Task[Any] | None] = []
+        self.takes_long = False
+
+        async def handle(record: FakeRecord) -> None:
+            self.handled_by.append(asyncio.current_task())
+            if self.takes_long:
+                time.sleep(0.01)  # noqa: ASYNC251 - a handler that blocks the loop
+
+        self.worker._handler = handle
+
+    async def called(self, count: int) -> int:
+        """Feed records in a callback of the event loop; return how many it had handled."""
+        over = asyncio.get_running_loop().create_future()
+
+        def feed() -> None:
+            before = len(self.handled_by)
+            self.worker.add([FakeRecord(self.queue, at, None, 1) for at in range(count)])
+            self.worker.begin()
+            over.set_result(len(self.handled_by) - before)
+
+        asyncio.get_running_loop().call_soon(feed)
+        handled: int = await over
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return handled
+
+
+async def test_an_idle_slot_handles_records_within_the_callback_that_feeds_them() -> None:
+    line = QuickLine()
+    await line.feed.begun.wait()
+    assert await line.called(2) == 0  # there is no slot yet
+    assert await line.called(3) == 3
+    assert len(line.handled_by) == 5
+    [slot] = set(line.handled_by)
+    assert slot is not None
+    assert slot is not asyncio.current_task()
+    await line.worker.stop()
+    await line.running
+
+
+async def test_handlers_do_not_run_within_a_task_that_feeds_them() -> None:
+    line = QuickLine()
+    await line.feed.begun.wait()
+    await line.called(1)
+    line.give(2)
+    assert len(line.handled_by) == 1
+    await asyncio.sleep(0)
+    assert len(line.handled_by) == 3
+    await line.worker.stop()
+    await line.running
+
+
+async def test_after_slow_handlers_other_callbacks_go_first() -> None:
+    line = QuickLine()
+    await line.feed.begun.wait()
+    await line.called(1)
+    line.takes_long = True
+    assert await line.called(1) == 1
+    line.worker._at_once_from += 60  # as if no time had passed
+    assert await line.called(1) == 0
+    assert len(line.handled_by) == 3
+    await line.worker.stop()
+    await line.running
+
+
+async def test_a_handler_that_suspends_leaves_the_callback() -> None:
+    line = Line(4)
+    await line.feed.begun.wait()
+    line.give(1)
+    await line.handled(1)
+    loop = asyncio.get_running_loop()
+    records = [FakeRecord(line.queue, at, None, 1) for at in range(3)]
+    loop.call_soon(line.worker.add, records)
+    loop.call_soon(line.worker.begin)
+    await line.handled(3)
+    assert [record.outcome for record in records] == ["accepted"] * 3
+    await line.worker.stop()
+    await line.running
