@@ -78,16 +78,16 @@ def fetch_request(
 ) -> ShareFetchRequest:
     """Build a fetch that also carries terminal acknowledgements."""
     topics: dict[UUID, dict[int, list[share_fetch.AcknowledgementBatch]]] = {}
-    for topic_id, partition in session.added:
-        topics.setdefault(topic_id, {})[partition] = []
-    for (topic_id, partition), part in parts.items():
-        topics.setdefault(topic_id, {})[partition] = [
+    for key in session.added:
+        topics.setdefault(key.topic_id, {})[key.partition] = []
+    for key, part in parts.items():
+        topics.setdefault(key.topic_id, {})[key.partition] = [
             share_fetch.AcknowledgementBatch(first, last, list(types))
             for first, last, types in batches(part)
         ]
     forgotten: dict[UUID, list[int]] = {}
-    for topic_id, partition in session.forgotten:
-        forgotten.setdefault(topic_id, []).append(partition)
+    for key in session.forgotten:
+        forgotten.setdefault(key.topic_id, []).append(key.partition)
     return ShareFetchRequest(
         group_id=group_id,
         member_id=member_id,
@@ -117,10 +117,10 @@ def acknowledge_request(
 ) -> ShareAcknowledgeRequest:
     """Build a request with acknowledgements only: all terminal, or all renewals."""
     topics: dict[UUID, list[share_acknowledge.AcknowledgePartition]] = {}
-    for (topic_id, partition), part in parts.items():
-        topics.setdefault(topic_id, []).append(
+    for key, part in parts.items():
+        topics.setdefault(key.topic_id, []).append(
             share_acknowledge.AcknowledgePartition(
-                partition,
+                key.partition,
                 [
                     share_acknowledge.AcknowledgementBatch(first, last, list(types))
                     for first, last, types in batches(part)

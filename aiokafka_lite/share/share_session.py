@@ -10,7 +10,7 @@ Source: KIP-932, "Share sessions"; ShareSessionHandler of Kafka's Java client.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 from uuid import UUID
 
 __all__ = ["CLOSING_EPOCH", "PartitionId", "SessionFetch", "ShareSession"]
@@ -20,11 +20,30 @@ CLOSING_EPOCH: Final = -1
 LAST_EPOCH: Final = 2**31 - 1
 
 
-class PartitionId(NamedTuple):
-    """A partition by the id of its topic."""
+class PartitionId(tuple[int, int]):
+    """A partition by the id of its topic.
 
-    topic_id: UUID
-    partition: int
+    It has the number of the id, because the hash of a UUID is a call of Python.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, topic_id: UUID, partition: int) -> Self:
+        return super().__new__(cls, (topic_id.int, partition))
+
+    def __getnewargs__(self) -> tuple[UUID, int]:
+        return self.topic_id, self.partition
+
+    @property
+    def topic_id(self) -> UUID:
+        return UUID(int=self[0])
+
+    @property
+    def partition(self) -> int:
+        return self[1]
+
+    def __repr__(self) -> str:
+        return f"PartitionId({self.topic_id!r}, {self.partition})"
 
 
 class SessionFetch(NamedTuple):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, ClassVar, Final
-from uuid import UUID
 
 from aiokafka_lite._build import pick
 from aiokafka_lite.protocol.framing import RequestInPieces, decode_response, encode_request
@@ -104,14 +103,14 @@ class ShareFetchFlight(RequestInPieces):
             RECORD_LIMIT if limits.record_limit else 0,
             False,
         )
-        topics: dict[UUID, dict[int, Part | None]] = {}
+        topics: dict[int, dict[int, Part | None]] = {}  # by the number of their id
         for topic_id, partition in session.added:
             topics.setdefault(topic_id, {})[partition] = None
         for (topic_id, partition), part in self._parts.items():
             topics.setdefault(topic_id, {})[partition] = part
         _write_length(out, len(topics))
         for topic_id, partitions in topics.items():
-            out += topic_id.bytes
+            out += topic_id.to_bytes(16, "big")
             _write_length(out, len(partitions))
             for number, named in partitions.items():
                 out += INT32.pack(number)
