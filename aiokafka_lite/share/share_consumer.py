@@ -461,7 +461,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         Cancellation: safe; no record is lost.
         """
         core = self._core
-        return core.take_next() or await core.next_record()
+        return core.reads.take_next() or await core.reads.next_record()
 
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
@@ -491,7 +491,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             raise ValueError("`max_records` must be a positive Integer")
         try:
             deadline = self._core.loop.time() + timeout
-            return ShareRecords._of(await self._core.next_records(max_records, deadline))
+            return ShareRecords._of(await self._core.reads.next_records(max_records, deadline))
         except ConsumerStoppedError:
             return ShareRecords()
 
@@ -574,7 +574,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             core.cluster.client_id,
             core.cluster.retry_backoff,
             on_full,
-            core if read else None,  # else it is instrumented, or overridden
+            core.reads if read else None,  # else it is instrumented, or overridden
         )
         self._workers.append(worker)
         core.lock_watchers.append(worker.check_locks)
@@ -600,7 +600,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             if "getone" in vars(self):  # instrumented
                 return await self.getone()
             core = self._core
-            return core.take_next() or await core.next_record()
+            return core.reads.take_next() or await core.reads.next_record()
         except ConsumerStoppedError:
             raise StopAsyncIteration from None
 

@@ -7,8 +7,6 @@ Tasks: the cluster's metadata refresh, those of the membership, and one for each
 
 Non-obvious:
 
-- Records are acquired only while a read waits, and never more than the waiting reads can take:
-  what is buffered and what fetches in flight may still acquire counts against it.
 - `stop` first ends reads, then closes each share session (which sends the last acknowledgements and
   releases what is undecided), then leaves the group; all within one deadline.
 """
@@ -18,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from asyncio import _get_running_loop
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,13 +39,13 @@ from aiokafka_lite.share.leaders.leader_links import LeaderLinks
 from aiokafka_lite.share.leaders.link_owner import Claimant
 from aiokafka_lite.share.leaders.opening import Opening
 from aiokafka_lite.share.loss_log import LossLog
-from aiokafka_lite.share.records.offset_states import ACCEPT, RELEASE, RENEW
+from aiokafka_lite.share.records.offset_states import RELEASE, RENEW
 from aiokafka_lite.share.records.record_marks import Acknowledgement, Marks
-from aiokafka_lite.share.share_buffer import Feeder, ShareBuffer
+from aiokafka_lite.share.share_buffer import ShareBuffer
 from aiokafka_lite.share.share_group import ShareGroup
-from aiokafka_lite.share.share_interceptors import intercepted, intercepted_at_delivery
 from aiokafka_lite.share.share_metrics import ShareMetrics
 from aiokafka_lite.share.share_options import ShareOptions
+from aiokafka_lite.share.share_reads import ShareReads
 from aiokafka_lite.share.share_record import ShareRecord
 from aiokafka_lite.structs import TopicPartition
 
@@ -130,14 +127,10 @@ class ShareCore:
             loop=loop,
         )
         self._tracked: frozenset[str] = frozenset()
-        self._failure: BaseException | None = None  # raised by the next read
         self.crash: KafkaError | None = None  # of a task: a bug, which every read raises
-        self._wish = 0  # records that a read which did not wait could take
-        self._wished_at = 0.0  # loop time of that read; a later fetch fulfils its wish
-        at_delivery = options.interceptors is not None and options.interceptors.at_delivery
-        self._plain = not (at_delivery or options.implicit)  # deliveries have no side effects
-        self._taken = 0  # records delivered by `take_next` since `_count_taken`
-        self._delivered: list[Record] = []  # to be accepted by the next read (implicit mode)
+        self.reads = ShareReads(
+            self, options, self.buffer, self.group, self._leaders, self.opening, self.metrics, loop
+        )
         self._losses = LossLog(options.log_name)
         self._stop_lock = asyncio.Lock()  # a second `stop` waits for the first
 
@@ -191,7 +184,7 @@ class ShareCore:
             self._on_metadata(self.cluster.metadata)
             await self.group.wait_assigned()
             await self.beginnings.look_up()
-            self._check_running()  # `stop` may have been called meanwhile
+            self.check_running()  # `stop` may have been called meanwhile
         self.beginnings.follow()
         self.push.start(self._pushed_metrics)
 
@@ -255,7 +248,7 @@ class ShareCore:
 
     def metric_values(self) -> dict[str, float | None]:
         """Return the metrics under Kafka's names."""
-        self._count_taken()
+        self.reads.count_taken()
         now = self.loop.time()
         values = self.metrics.snapshot(
             now,
@@ -307,140 +300,14 @@ class ShareCore:
             self._tracked = names
             self.cluster.set_topics(names)
 
-    # --- reads
-
-    async def next_records(self, limit: int | None, deadline: float | None) -> list[Record]:
-        """Return records: those that are buffered, or the first to arrive.
-
-        Args:
-            limit: Maximum records; `max_poll_records` by default.
-            deadline: In loop time; None for no limit; in the past: do not wait.
-
-        Returns:
-            [] if none arrived until the deadline.
+    def check_running(self) -> None:
+        """Raise unless reads may go on.
 
         Raises:
             ConsumerStoppedError: The consumer is stopped.
-            KafkaError: The membership or a fetch failed.
+            IllegalStateError: It was not started, or this is not its event loop.
+            KafkaError: A task crashed.
         """
-        most = self.options.max_poll_records if limit is None else limit
-        self._begin_read()
-        while True:
-            taken = self.buffer.take_many(most)
-            if records := self._seen_by_interceptors(taken):
-                self._on_delivered(records)
-                return records
-            if not taken and not await self._wait(most, deadline):
-                return []
-
-    def take_next(self) -> Record | None:
-        """Return the next record if one is buffered and nothing else needs attention.
-
-        None if `next_record` has to raise, to wait, or to process the record first.
-        """
-        if (
-            self._plain
-            and self.crash is None
-            and self.starting
-            and not self.stopping  # also set in a forked child
-            and _get_running_loop() is self.loop
-            and (record := self.buffer.take_locked()) is not None
-        ):
-            self._taken += 1
-            return record
-        return None
-
-    async def feed(self, feeder: Feeder) -> None:
-        """Give records to a `run` as they arrive.
-
-        Raises:
-            ConsumerStoppedError: The consumer is stopped.
-            KafkaError: The membership or a fetch failed.
-
-        Cancellation: safe; no record is lost.
-        """
-        self._begin_read()
-        while True:
-            room = feeder.room()
-            taken = self.buffer.take_many(room) if room else []
-            if records := self._seen_by_interceptors(taken):
-                self._on_delivered(records)
-                feeder.add(records)
-                feeder.begin()
-                del records
-            if not taken:
-                await self._wait(feeder, None)
-
-    def on_room(self) -> None:
-        """A feeder may have room for more records."""
-        if len(self.buffer):
-            self.buffer.wake()
-        else:
-            self._leaders.wake()
-
-    async def next_record(self) -> Record:
-        """Return the next record, waiting for it if necessary; raises as `next_records` does."""
-        self._begin_read()
-        while True:
-            record = self.buffer.take()
-            if record is not None:
-                if not self._seen_by_interceptors([record]):
-                    continue  # left out
-                self._on_delivered([record])
-                return record
-            await self._wait(self.options.max_poll_records, None)
-
-    def _begin_read(self) -> None:
-        self._check_running()
-        if self._delivered:
-            self.accept_delivered()
-
-    async def _wait(self, limit: int | Feeder, deadline: float | None) -> bool:
-        self._check_running()
-        self._count_taken()
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            self.group.retry()
-            raise failure
-        if isinstance(limit, int) and deadline is not None and deadline <= self.loop.time():
-            self._wish, self._wished_at = limit, self.loop.time()
-            self.group.poll(waiting=False)
-            self._leaders.wake()
-            await asyncio.sleep(0)
-            return False
-        self.group.poll(waiting=True)
-        try:
-            arrived = await self.buffer.wait(limit, deadline, self._leaders.wake)
-        finally:
-            self.group.poll(waiting=self.buffer.awaited)
-        self._check_running()
-        return arrived
-
-    def _seen_by_interceptors(self, records: list[Record]) -> list[Record]:
-        """Return what is left of records that are about to be delivered."""
-        interceptors = self.options.interceptors
-        if interceptors is None or not interceptors.at_delivery or not records:
-            return records
-        return intercepted_at_delivery(interceptors, records, self.options.log_name)
-
-    def _on_delivered(self, records: Sequence[Record]) -> None:
-        self.metrics.on_records(len(records), self.loop.time())
-        if self.options.implicit:
-            self._delivered.extend(records)
-
-    def _count_taken(self) -> None:
-        """Count the records that `take_next` delivered."""
-        taken, self._taken = self._taken, 0
-        if taken:
-            self.metrics.on_records(taken, self.loop.time())
-
-    def accept_delivered(self) -> None:
-        """Accept what was delivered (implicit mode)."""
-        delivered, self._delivered = self._delivered, []
-        for record in delivered:
-            record._marks.mark_undecided(record.offset, record.offset, ACCEPT)
-
-    def _check_running(self) -> None:
         self.check_home()
         if self.crash is not None:
             raise copy.copy(self.crash)
@@ -467,9 +334,9 @@ class ShareCore:
 
     async def flush(self) -> None:
         """Send all marks now, and wait for their results."""
-        self._check_running()
+        self.check_running()
         if self.options.implicit:
-            self.accept_delivered()
+            self.reads.accept_delivered()
         await self._leaders.flush()
 
     # --- the links' owner
@@ -477,42 +344,18 @@ class ShareCore:
     @property
     def failure(self) -> KafkaError | None:
         """The error that the next read raises."""
-        return self._failure if isinstance(self._failure, KafkaError) else None
+        failure = self.reads.failure
+        return failure if isinstance(failure, KafkaError) else None
 
     @property
     def member_id(self) -> str:
         return self.group.member_id
 
     def claim(self, link: Claimant) -> tuple[int, bool]:
-        """Grant a link a part of what the waiting reads can take."""
-        if self.stopping:
-            return 0, False
-        limits = self.buffer.limits
-        if not limits and link.lacks_any(self.opening.missing):
-            return 1, True
-        if len(self.buffer):
-            return 0, False
-        if self._wish:
-            limits.append(self._wish)
-        if not limits or not link.able:
-            return 0, False
-        most = self.options.max_poll_records
-        if not self.options.record_limit:
-            self._wish = 0
-            return most, False
-        return self._leaders.claim(link, min(sum(limits), max(most, *limits)))
+        return self.reads.claim(link)
 
     def on_items(self, items: Sequence[Item], tp: TopicPartition) -> None:
-        self._wish = 0
-        interceptors = self.options.interceptors
-        if interceptors is not None and not interceptors.at_delivery:
-            items = intercepted(interceptors, items, self.options.log_name)
-        if not items:
-            return
-        if self._plain and not self.stopping and self.buffer.feed(items):
-            self.metrics.on_records(len(items), self.loop.time())
-        else:
-            self.buffer.add(items)
+        self.reads.on_items(items)
 
     def begin(self) -> None:
         self.buffer.begin()
@@ -521,8 +364,7 @@ class ShareCore:
         self.metrics.on_fetch(size, latency, self.loop.time())
 
     def on_fetch_ended(self, link: Claimant) -> None:
-        if link.fetched_at >= self._wished_at:
-            self._wish = 0
+        self.reads.on_fetch_ended(link)
         self._leaders.wake()
 
     def on_lock_timeout(self, seconds: float) -> None:
@@ -535,7 +377,7 @@ class ShareCore:
         self.cluster.request_update()
 
     def on_failure(self, error: KafkaError) -> None:
-        self._failure = error
+        self.reads.failure = error
         self.opening.end()
         self.buffer.wake()
 
