@@ -139,7 +139,7 @@ class QuickLine(Line):
         async def handle(record: FakeRecord) -> None:
             self.handled_by.append(asyncio.current_task())
             if self.takes_long:
-                time.sleep(0.01)  # noqa: ASYNC251 - a handler that blocks the loop
+                time.sleep(0.01)  # noqa: ASYNC251 (a handler that blocks the loop)
 
         self.worker._handler = handle
 
