@@ -1,7 +1,7 @@
 """The share consumer: queues on Kafka (KIP-932), and the public class.
 
 A record flows through `leaders` (one share session per leader) -> `acquired_records` ->
-`share_buffer` -> the application, and its acknowledgement back through `acquisition` ->
+`reads` -> the application, and its acknowledgement back through `acquisition` ->
 `pending_acknowledgements` -> `leaders`. `share_core` connects them.
 """
 

@@ -39,13 +39,13 @@ from aiokafka_lite.share.leaders.leader_links import LeaderLinks
 from aiokafka_lite.share.leaders.link_owner import Claimant
 from aiokafka_lite.share.leaders.opening import Opening
 from aiokafka_lite.share.loss_log import LossLog
+from aiokafka_lite.share.reads.share_buffer import ShareBuffer
+from aiokafka_lite.share.reads.share_reads import ShareReads
 from aiokafka_lite.share.records.offset_states import RELEASE, RENEW
 from aiokafka_lite.share.records.record_marks import Acknowledgement, Marks
-from aiokafka_lite.share.share_buffer import ShareBuffer
 from aiokafka_lite.share.share_group import ShareGroup
 from aiokafka_lite.share.share_metrics import ShareMetrics
 from aiokafka_lite.share.share_options import ShareOptions
-from aiokafka_lite.share.share_reads import ShareReads
 from aiokafka_lite.share.share_record import ShareRecord
 from aiokafka_lite.structs import TopicPartition
 

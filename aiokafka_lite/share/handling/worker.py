@@ -39,7 +39,7 @@ from aiokafka_lite.reading.waiter import Waiter
 from aiokafka_lite.share.handling.failure_log import FailureLog
 from aiokafka_lite.share.handling.key_order import KeyOrder
 from aiokafka_lite.share.handling.lock_keeper import LockKeeper
-from aiokafka_lite.share.handling.outcomes import Outcomes
+from aiokafka_lite.share.handling.record_outcomes import Outcomes
 from aiokafka_lite.share.handling.room import Room
 from aiokafka_lite.share.handling.run_options import RunOptions
 from aiokafka_lite.share.handling.slot import Slot

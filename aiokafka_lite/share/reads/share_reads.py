@@ -18,8 +18,8 @@ from aiokafka_lite.share.acquired_records import Item
 from aiokafka_lite.share.leaders.leader_links import LeaderLinks
 from aiokafka_lite.share.leaders.link_owner import Claimant
 from aiokafka_lite.share.leaders.opening import Opening
+from aiokafka_lite.share.reads.share_buffer import Feeder, ShareBuffer
 from aiokafka_lite.share.records.offset_states import ACCEPT
-from aiokafka_lite.share.share_buffer import Feeder, ShareBuffer
 from aiokafka_lite.share.share_group import ShareGroup
 from aiokafka_lite.share.share_interceptors import intercepted, intercepted_at_delivery
 from aiokafka_lite.share.share_metrics import ShareMetrics
