@@ -55,7 +55,7 @@ class ShareReads:
         owner: The consumer.
         options: The consumer's.
         buffer: Has the acquired records, and the reads that wait.
-        group: Is told of reads, which the membership needs.
+        group: The membership, which each read keeps alive.
         leaders: Acquire records.
         opening: The partitions that a start waits for.
         metrics: Counts the delivered records.

@@ -1,6 +1,7 @@
 """When and what the transport writes, tested with a recording asyncio transport."""
 
 import asyncio
+import os
 import random
 import socket
 from typing import Any
@@ -158,6 +159,47 @@ async def test_pieces_arrive_in_order_although_their_memory_is_reused() -> None:
         await transport.wait_lost()
     assert received == expected
     transport.write_pieces([b"too late"], at_once=True)
+
+
+async def test_rest_of_a_large_frame_is_read_at_once_and_all_frames_arrive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    direct = []
+    readv = os.readv
+
+    def counted(file: int, windows: Any) -> int:
+        direct.append(readv(file, windows))
+        return direct[-1]
+
+    monkeypatch.setattr(os, "readv", counted)
+    sender, connected = socket.socketpair()
+    sender.setblocking(False)
+    connected.setblocking(False)
+    frames: list[bytes] = []
+    receiver = FrameReceiver(1_000_000, ReceiveBuffers())
+    lost: list[Exception | None] = []
+    transport = FrameTransport(receiver, lambda frame: frames.append(bytes(frame)), lost.append)
+    await loop.create_connection(lambda: transport, sock=connected)
+    chance = random.Random(3)
+    sizes = [chance.choice([8, 10, 1000, 70_000, 300_000]) for _ in range(200)]
+    sent = [chance.randbytes(size) for size in sizes]
+    stream = b"".join(len(frame).to_bytes(4, "big") + frame for frame in sent)
+    at = 0
+    with sender:
+        while at < len(stream):
+            piece = stream[at : at + chance.choice([3, 5000, 100_000, 500_000])]
+            await loop.sock_sendall(sender, piece)
+            at += len(piece)
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            while len(frames) < len(sent):
+                await asyncio.sleep(0.001)
+    async with asyncio.timeout(10):
+        await transport.wait_lost()  # the end of the stream, which a direct read leaves to the loop
+    assert frames == sent
+    assert sum(direct) > 100_000
+    assert lost == [None]
 
 
 async def test_a_paused_socket_gets_nothing_until_it_resumes() -> None:
