@@ -46,6 +46,22 @@ def uuid_of(raw: bytes) -> UUID:
     return UUID(bytes=raw) if any(raw) else ZERO_UUID
 
 
+def unsigned_varint_at(view: memoryview, at: int) -> tuple[int, int]:
+    """Return the unsigned varint at a position, and where it ends.
+
+    Raises:
+        IndexError: It is truncated, or has more than five bytes.
+    """
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = view[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    raise IndexError
+
+
 class Reader:
     """A cursor over received bytes.
 

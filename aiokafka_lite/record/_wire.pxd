@@ -1,7 +1,7 @@
-# Big-endian integers, zigzag varints and record v2's layout for the native record modules.
+# Big-endian integers, varints and record v2's layout for the native modules.
 # Everything here works on raw pointers. A reader receives the end of its input and returns NULL if
 # it would pass it; a writer is called only after the caller has measured the space.
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from *:
     """
@@ -75,6 +75,22 @@ cdef extern from *:
     const uint8_t *get_varint(const uint8_t *, const uint8_t *, int64_t *) noexcept nogil
     int64_t add_wrapping(int64_t, int64_t) noexcept nogil
     int64_t sub_wrapping(int64_t, int64_t) noexcept nogil
+
+cdef inline Py_ssize_t read_unsigned_varint(
+    const uint8_t *data, Py_ssize_t at, Py_ssize_t size, uint64_t *value
+) noexcept:
+    """Read an unsigned varint; return where it ends, or -1 if it is truncated or longer than five
+    bytes."""
+    cdef int shift
+    value[0] = 0
+    for shift in range(0, 35, 7):
+        if at >= size:
+            return -1
+        value[0] |= <uint64_t>(data[at] & 127) << shift
+        at += 1
+        if data[at - 1] < 128:
+            return at
+    return -1
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL

@@ -7,9 +7,10 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport uint8_t, uint64_t
 
-from aiokafka_lite.record._wire cimport load16, load32, load64
+from aiokafka_lite.record._wire cimport load16, load32, load64, read_unsigned_varint
 
-from aiokafka_lite.consumer.fetching._response_codec_python import NO_EPOCH, NO_LEADER, NO_SNAPSHOT, uuid_of
+from aiokafka_lite.consumer.fetching._response_codec_python import NO_EPOCH, NO_LEADER, NO_SNAPSHOT
+from aiokafka_lite.protocol._reader_python import uuid_of
 from aiokafka_lite.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
@@ -37,14 +38,14 @@ cdef read(view, const uint8_t *data, Py_ssize_t size):
     cdef list read_partitions
     if size < HEAD:
         return None
-    at = read_varint(data, HEAD, size, &topics)
+    at = read_unsigned_varint(data, HEAD, size, &topics)
     if at < 0 or data[4] or not topics:
         return None
     for _ in range(topics - 1):
         if size - at < 17:
             return None
         topic_id = uuid_of(PyBytes_FromStringAndSize(<const char *>data + at, 16))
-        at = read_varint(data, at + 16, size, &partitions)
+        at = read_unsigned_varint(data, at + 16, size, &partitions)
         if at < 0 or not partitions:
             return None
         read_partitions = []
@@ -82,7 +83,7 @@ cdef Py_ssize_t read_partition(
     if size - at < FIXED or fixed[30] > 1:  # too short; aborted transactions
         return -1
     at += FIXED
-    at = read_varint(data, at, size, &length)
+    at = read_unsigned_varint(data, at, size, &length)
     if at < 0:
         return -1
     if length > 1 and length - 1 >= <uint64_t>(size - at):
@@ -107,20 +108,3 @@ cdef Py_ssize_t read_partition(
     read.unknown_tagged_fields = {}
     into.append(read)
     return at + 1
-
-
-cdef Py_ssize_t read_varint(
-    const uint8_t *data, Py_ssize_t at, Py_ssize_t size, uint64_t *value
-) noexcept:
-    """Read an unsigned varint; return where it ends, or -1 if it is truncated or longer than five
-    bytes."""
-    cdef int shift
-    value[0] = 0
-    for shift in range(0, 35, 7):
-        if at >= size:
-            return -1
-        value[0] |= <uint64_t>(data[at] & 127) << shift
-        at += 1
-        if data[at - 1] < 128:
-            return at
-    return -1

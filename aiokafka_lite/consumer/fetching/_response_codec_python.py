@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from struct import Struct, error
 from typing import Final
-from uuid import UUID
 
+from aiokafka_lite.protocol._reader_python import unsigned_varint_at, uuid_of
 from aiokafka_lite.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -27,8 +26,6 @@ NO_EPOCH: Final = EpochEndOffset()
 NO_LEADER: Final = LeaderIdAndEpoch()
 NO_SNAPSHOT: Final = SnapshotId()
 
-uuid_of = lru_cache(4096)(lambda data: UUID(bytes=data))
-
 
 def read_usual(frame: Buffer) -> FetchResponse | None:
     """Decode a frame, including its correlation id; None unless it is exactly a common response."""
@@ -41,13 +38,13 @@ def read_usual(frame: Buffer) -> FetchResponse | None:
 def _read(frame: Buffer) -> FetchResponse | None:
     view = memoryview(frame)
     _, tags, throttle, error_code, session_id = _HEAD.unpack_from(view)
-    topics, at = _varint(view, _HEAD.size)
+    topics, at = unsigned_varint_at(view, _HEAD.size)
     if tags or not topics:
         return None
     responses = []
     for _ in range(topics - 1):
         topic_id = bytes(view[at : at + 16])
-        partitions, at = _varint(view, at + 16)
+        partitions, at = unsigned_varint_at(view, at + 16)
         if not partitions:
             return None
         read = []
@@ -67,7 +64,7 @@ def _read(frame: Buffer) -> FetchResponse | None:
                 return None
             at += _PARTITION.size
             if size > 127:
-                size, at = _varint(view, at - 1)
+                size, at = unsigned_varint_at(view, at - 1)
             end = at + size - 1
             data.aborted_transactions = [] if aborted else None
             data.records = view[at:end] if size else None
@@ -99,19 +96,3 @@ def _read(frame: Buffer) -> FetchResponse | None:
     response.node_endpoints = []
     response.unknown_tagged_fields = {}
     return response
-
-
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    """Return an unsigned varint, and where it ends.
-
-    Raises:
-        IndexError: It is truncated, or has more than five bytes.
-    """
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = view[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-    raise IndexError

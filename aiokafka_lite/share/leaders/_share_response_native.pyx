@@ -7,7 +7,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, uint8_t, uint64_t
 
-from aiokafka_lite.record._wire cimport load16, load32, load64
+from aiokafka_lite.record._wire cimport load16, load32, load64, read_unsigned_varint
 
 from aiokafka_lite.protocol._reader_python import uuid_of
 from aiokafka_lite.protocol.messages.share_fetch import (
@@ -43,14 +43,14 @@ cdef read(view, const uint8_t *data, Py_ssize_t size):
     cdef list read_partitions
     if size < HEAD or data[4] or load16(data + 9) or data[11]:
         return None
-    at = read_varint(data, HEAD, size, &topics)
+    at = read_unsigned_varint(data, HEAD, size, &topics)
     if at < 0 or not topics:
         return None
     for each in range(topics - 1):
         if size - at < 17:
             return None
         topic_id = uuid_of(PyBytes_FromStringAndSize(<const char *>data + at, 16))
-        at = read_varint(data, at + 16, size, &partitions)
+        at = read_unsigned_varint(data, at + 16, size, &partitions)
         if at < 0 or not partitions:
             return None
         read_partitions = []
@@ -95,11 +95,11 @@ cdef Py_ssize_t read_partition(
     leader = load32(fixed + 10)
     if leader != load32(fixed + 14) or not -1 <= leader <= 0:
         return -1
-    at = read_varint(data, at + FIXED, size, &length)
+    at = read_unsigned_varint(data, at + FIXED, size, &length)
     if at < 0 or not length or length - 1 > <uint64_t>(size - at):
         return -1
     records = view[at:at + <Py_ssize_t>length - 1]
-    at = read_varint(data, at + <Py_ssize_t>length - 1, size, &count)
+    at = read_unsigned_varint(data, at + <Py_ssize_t>length - 1, size, &count)
     if at < 0 or not count:
         return -1
     for each in range(count - 1):
@@ -127,20 +127,3 @@ cdef Py_ssize_t read_partition(
     partition.unknown_tagged_fields = {}
     into.append(partition)
     return at + 1
-
-
-cdef Py_ssize_t read_varint(
-    const uint8_t *data, Py_ssize_t at, Py_ssize_t size, uint64_t *value
-) noexcept:
-    """Read an unsigned varint; return where it ends, or -1 if it is truncated or longer than five
-    bytes."""
-    cdef int shift
-    value[0] = 0
-    for shift in range(0, 35, 7):
-        if at >= size:
-            return -1
-        value[0] |= <uint64_t>(data[at] & 127) << shift
-        at += 1
-        if data[at - 1] < 128:
-            return at
-    return -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct, error
 from typing import Final
 
-from aiokafka_lite.protocol._reader_python import uuid_of
+from aiokafka_lite.protocol._reader_python import unsigned_varint_at, uuid_of
 from aiokafka_lite.protocol.messages.share_fetch import (
     AcquiredRecords,
     LeaderIdAndEpoch,
@@ -37,13 +37,13 @@ def read_usual(frame: Buffer) -> ShareFetchResponse | None:
 def _read(frame: Buffer) -> ShareFetchResponse | None:
     view = memoryview(frame)
     _, tags, throttle, code, message, lock = _HEAD.unpack_from(view)
-    topics, at = _varint(view, _HEAD.size)
+    topics, at = unsigned_varint_at(view, _HEAD.size)
     if tags or code or message or not topics:
         return None
     responses = []
     for _ in range(topics - 1):
         topic_id = bytes(view[at : at + 16])
-        partitions, at = _varint(view, at + 16)
+        partitions, at = unsigned_varint_at(view, at + 16)
         if not partitions:
             return None
         read: list[PartitionData] = []
@@ -77,12 +77,12 @@ def _read_partition(view: memoryview, at: int, into: list[PartitionData]) -> int
     index, code, message, ended, why, leader, epoch, tags = _PARTITION.unpack_from(view, at)
     if code or message or ended or why or tags or leader != epoch or leader not in LEADERS:
         return -1
-    size, at = _varint(view, at + _PARTITION.size)
+    size, at = unsigned_varint_at(view, at + _PARTITION.size)
     end = at + size - 1
     if not size or end > len(view):
         return -1
     records = view[at:end]
-    count, at = _varint(view, end)
+    count, at = unsigned_varint_at(view, end)
     if not count:
         return -1
     ranges = []
@@ -109,16 +109,3 @@ def _read_partition(view: memoryview, at: int, into: list[PartitionData]) -> int
     partition.unknown_tagged_fields = {}
     into.append(partition)
     return at + 1
-
-
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    """Read an unsigned varint; return it and where it ends. One that is longer than five bytes
-    counts as truncated."""
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = view[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-    raise IndexError
