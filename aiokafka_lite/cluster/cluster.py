@@ -456,10 +456,10 @@ class Cluster:
     async def _ask(
         self, broker: Broker, asked: frozenset[str] | None
     ) -> tuple[MetadataAnswer, int]:
-        """Request metadata from a broker: of these topics, or of all. Overridden for controllers.
+        """Request metadata of these topics (None: of all) from a broker. Overridden for controllers.
 
         Returns:
-            The response, and the version of Metadata that it is to be read as.
+            The response, and the version of Metadata to interpret it by.
         """
         connection = await broker.connection(Purpose.GENERAL)
         api_version = connection.version_of(MetadataRequest)

@@ -59,8 +59,8 @@ _LONGEST_SLEEP: Final = 3600.0  # seconds: event loops do not accept unbounded t
 
 
 Ask: TypeAlias = Callable[[Broker, frozenset[str] | None], Awaitable[tuple[MetadataAnswer, int]]]
-"""Requests the metadata of these topics, or of all, from a broker. Returns the response and the
-version of Metadata that it is to be read as."""
+"""Requests the metadata of these topics (None: of all) from a broker. Returns the response, and the
+version of Metadata to interpret it by."""
 
 
 class RefreshTask:

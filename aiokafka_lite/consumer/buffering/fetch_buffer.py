@@ -253,7 +253,7 @@ class FetchBuffer:
                     lists[state.tp] = taken
                     limit -= len(taken)
                 else:
-                    before.pop()  # it passed control batches at most
+                    before.pop()  # no record was taken, only control batches passed
             return lists
         except BaseException:
             self._take_back(before)

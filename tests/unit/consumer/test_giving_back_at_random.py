@@ -256,8 +256,8 @@ class Walk:
             self.models[tp].choose(0, floor)
 
     def floor_after_assignment(self, tp: TopicPartition) -> int:
-        """The offset before which a partition that is assigned again begins: where it stood, or
-        was committed if it stood nowhere, because the log had lost the offset sought."""
+        """The highest offset at which a partition may begin once it is assigned again: its
+        position, or its last commit if it had none because the log had lost the offset sought."""
         state = self.consumer._core.positions.state(tp)
         if state.position is None and not state.resumes:
             return max(self.bound(tp), self.highest_commit[tp])
