@@ -456,7 +456,7 @@ class Cluster:
     async def _ask(
         self, broker: Broker, asked: frozenset[str] | None
     ) -> tuple[MetadataAnswer, int]:
-        """Request metadata of these topics (None: of all) from a broker. Overridden for controllers.
+        """Request metadata of these topics (None: of all). Overridden for controllers.
 
         Returns:
             The response, and the version of Metadata to interpret it by.
