@@ -5,6 +5,7 @@ can be had those tests are skipped by name, and the run ends with a line that sa
 AIOKAFKA_LITE_REQUIRE_KAFKA=1 makes that a failure instead.
 """
 
+import asyncio
 import contextlib
 import functools
 import gc
@@ -19,6 +20,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.in_sync import restore
 from tests.scheduling import by_cluster, on_three_nodes
 from tests.seeds import FIRST_SEED, exploring
 from tools.gates import FAILED_TESTS
@@ -176,14 +178,24 @@ def kafka() -> Iterator[RealKafka]:
 
 
 @pytest.fixture(scope="session")
-def kafka3() -> Iterator[OwnCluster]:
-    """Three nodes of the newest Kafka, shared by the run: a test that stops one starts it again."""
+def three_brokers() -> Iterator[OwnCluster]:
+    """The cluster of `kafka3`."""
     with contextlib.ExitStack() as stack:
         try:
             opened = stack.enter_context(open_cluster(3))
         except KafkaNotAvailable as error:
             _go_without(str(error))
         yield opened
+
+
+@pytest.fixture
+def kafka3(three_brokers: OwnCluster) -> OwnCluster:
+    """Three nodes of the newest Kafka, shared by the run: a test that stops one starts it again.
+
+    All replicas of Kafka's own topics are in sync, and their preferred leaders lead.
+    """
+    asyncio.run(restore(three_brokers))
+    return three_brokers
 
 
 @pytest.fixture

@@ -25,14 +25,15 @@ async def test_items_of_a_dying_broker_fail_or_move_and_the_others_succeed(
 ) -> None:
     topic = f"solo-{uuid.uuid4().hex[:8]}"
     partitions = [TopicPartition(topic, number) for number in range(6)]
-    groups = [f"{topic}-{number}" for number in range(12)]
     replicas = {number: [number % 3] for number in range(6)}
     await admin3.create_topics([NewTopic(topic, -1, -1, replicas)], raise_errors=True)
     await admin3.wait_for_topics({topic: 6})
-    for group in groups:
+    coordinators: dict[str, int] = {}
+    while len(coordinators) < 12 or DYING not in coordinators.values():
+        group = f"{topic}-{len(coordinators)}"
         await admin3.alter_consumer_group_offsets(group, {partitions[0]: 7})
-    coordinators = {group: await admin3.find_coordinator(group) for group in groups}
-    assert DYING in coordinators.values()
+        coordinators[group] = await admin3.find_coordinator(group)
+    groups = list(coordinators)
     brokers = {ConfigResource("broker", str(number)): number for number in range(3)}
 
     kafka3.pause(DYING)  # it takes the requests, and never answers

@@ -74,3 +74,10 @@ def test_the_number_of_modules_is_bounded(both_clients: set[str]) -> None:
 def test_the_package_alone_imports_no_client() -> None:
     own = {name for name in loaded_by("import aiokafka_lite") if name.startswith("aiokafka_lite")}
     assert own == {"aiokafka_lite", "aiokafka_lite._version"}
+
+
+def test_a_plain_host_name_does_not_load_the_idna_codec() -> None:
+    made = "async def main(): AIOKafkaProducer(bootstrap_servers='kafka.example.com:9092')"
+    loaded = loaded_by(f"import asyncio\n{IMPORT}\n{made}\nasyncio.run(main())")
+    assert "aiokafka_lite.cluster.bootstrap" in loaded
+    assert not {"encodings.idna", "stringprep", "unicodedata"} & loaded

@@ -1,0 +1,63 @@
+"""What a test on three shared brokers finds: all replicas in sync, and the preferred leaders."""
+
+import asyncio
+
+from aiokafka_lite.admin import AIOKafkaAdminClient, ElectionType, PartitionDescription
+from aiokafka_lite.structs import TopicPartition
+from tools.kafka import OwnCluster
+
+PATIENCE = 10.0
+"""Seconds in which a follower catches up by itself, if it does."""
+
+GUARD = 120.0
+"""Seconds in which all replicas are in sync."""
+
+
+async def restore(cluster: OwnCluster) -> None:
+    """Wait until Kafka's own topics are replicated again, and move their leaders back.
+
+    A test may rely on both: it kills a coordinator, and another broker has to take over. After a
+    broker was killed, a follower whose fetch overlaps with the change of leaders can stay out of
+    sync until the next change (Kafka logs "marked as failed"): such a broker is restarted.
+
+    Args:
+        cluster: All its brokers run.
+
+    Raises:
+        TimeoutError: A replica is out of sync for `GUARD` seconds.
+    """
+    loop = asyncio.get_running_loop()
+    servers = cluster.bootstrap_servers
+    async with asyncio.timeout(GUARD), AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
+        until = loop.time() + PATIENCE
+        while behind := _behind(await _own_topics(admin)):
+            if loop.time() > until:
+                node_id = min(behind)
+                await asyncio.to_thread(cluster.stop, node_id)
+                await asyncio.to_thread(cluster.start, node_id)
+                until = loop.time() + PATIENCE
+            await asyncio.sleep(0.1)
+        while misled := _misled(await _own_topics(admin)):
+            await admin.elect_leaders(ElectionType.PREFERRED, misled)
+            await asyncio.sleep(0.1)
+
+
+async def _own_topics(admin: AIOKafkaAdminClient) -> dict[TopicPartition, PartitionDescription]:
+    listed = await admin.list_topics(typed=True)
+    names = [name for name, topic in listed.items() if topic.is_internal]
+    described = (await admin.describe_topics(names, typed=True)).raise_for_errors()
+    return {
+        TopicPartition(topic.name, info.partition): info
+        for topic in described.values()
+        for info in topic.partitions.values()
+    }
+
+
+def _behind(partitions: dict[TopicPartition, PartitionDescription]) -> set[int]:
+    """The brokers with a replica that is out of sync."""
+    return {node_id for each in partitions.values() for node_id in {*each.replicas} - {*each.isr}}
+
+
+def _misled(partitions: dict[TopicPartition, PartitionDescription]) -> list[TopicPartition]:
+    """Those that their preferred replica does not lead."""
+    return [tp for tp, each in partitions.items() if each.leader != each.replicas[0]]
