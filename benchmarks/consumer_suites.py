@@ -176,4 +176,17 @@ CONSUMER_SUITES = (
         reference="without Kafka",
         most_rounds=3,
     ),
+    Suite(
+        "cold-consume",
+        "a new process: from start() to the first record read, without a group",
+        (
+            Row(OURS, "cold_start", "ours_first_record"),
+            Row("confluent", "cold_start", "confluent_first_record"),
+            Row("aiokafka", "cold_start", "aiokafka_first_record"),
+        ),
+        {"records": 100_000},
+        reads=True,
+        figure="cold_ms",
+        bars=(Bar("cold_ms", 1.0, of="confluent"), Bar("cold_ms", 1.0, of="aiokafka")),
+    ),
 )

@@ -120,4 +120,16 @@ PRODUCER_SUITES = (
         reference="floor",
         bars=(Bar("p50_ms", 1.15, of="floor"), Bar("p99_ms", 1.0, of="floor", more=0.15)),
     ),
+    Suite(
+        "cold-produce",
+        "a new process: from the import to the first acknowledged record",
+        (
+            Row(OURS, "cold_start", "ours_first_ack"),
+            Row("confluent", "cold_start", "confluent_first_ack"),
+            Row("aiokafka", "cold_start", "aiokafka_first_ack"),
+        ),
+        {"records": 1000},
+        figure="cold_ms",
+        bars=(Bar("cold_ms", 1.0, of="confluent"), Bar("cold_ms", 1.0, of="aiokafka")),
+    ),
 )

@@ -10,6 +10,8 @@ from .suite import Runs, Suite
 
 FIGURES: Final[Mapping[str, tuple[str, int]]] = {
     "cpu_us": ("CPU us/record", 2),
+    "cold_ms": ("first record, ms", 0),
+    "cold_cpu_ms": ("CPU ms", 0),
     "batch_ms": ("ms/micro-batch", 1),
     "cpu_ms": ("CPU ms/micro-batch", 1),
     "cpu_share": ("CPU s/s", 4),
