@@ -20,6 +20,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.broker_logs import LogMarks
 from tests.in_sync import restore
 from tests.scheduling import by_cluster, on_three_nodes
 from tests.seeds import FIRST_SEED, exploring
@@ -37,6 +38,8 @@ REAL_FIXTURES = {"kafka", "kafka3"}  # and those that stand on them
 REAL_TIMEOUT = 300  # seconds; the first test of a run also pays for jars and the brokers' start
 UNIT = Path(__file__).parent / "unit"
 NO_KAFKA = "no real Kafka: "
+
+LOG_MARKS = pytest.StashKey[LogMarks]()
 
 TopicFactory = Callable[..., str]
 
@@ -131,6 +134,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             _go_without(reason)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the brokers of `kafka3` logged while a test failed."""
+    report = yield
+    if report.failed and call.when == "call" and LOG_MARKS in item.stash:
+        report.sections.extend(item.stash[LOG_MARKS].sections())
+    return report
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the ids of failed tests for `tools.gates`; without those of crashed processes."""
     path = os.environ.get(FAILED_TESTS)
@@ -189,12 +203,13 @@ def three_brokers() -> Iterator[OwnCluster]:
 
 
 @pytest.fixture
-def kafka3(three_brokers: OwnCluster) -> OwnCluster:
+def kafka3(three_brokers: OwnCluster, request: pytest.FixtureRequest) -> OwnCluster:
     """Three nodes of the newest Kafka, shared by the run: a test that stops one starts it again.
 
     All replicas of Kafka's own topics are in sync, and their preferred leaders lead.
     """
     asyncio.run(restore(three_brokers))
+    request.node.stash[LOG_MARKS] = LogMarks(three_brokers)
     return three_brokers
 
 

@@ -1,15 +1,16 @@
 """What a test on three shared brokers finds: all replicas in sync, and the preferred leaders."""
 
 import asyncio
+from typing import Final
 
 from aiokafka_lite.admin import AIOKafkaAdminClient, ElectionType, PartitionDescription
 from aiokafka_lite.structs import TopicPartition
 from tools.kafka import OwnCluster
 
-PATIENCE = 10.0
+PATIENCE: Final = 10.0
 """Seconds in which a follower catches up by itself, if it does."""
 
-GUARD = 120.0
+GUARD: Final = 120.0
 """Seconds in which all replicas are in sync."""
 
 
