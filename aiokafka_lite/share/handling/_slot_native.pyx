@@ -51,11 +51,7 @@ cdef extern from *:
     static inline int aiokafka_lite_reraise(void) {
         return -1;
     }
-    /* As in _delivery_native: the result of an iterator without an exception object, and `await`
-       without StopIteration. */
-    static inline void aiokafka_lite_stop(void) {
-        PyErr_SetNone(PyExc_StopIteration);
-    }
+    /* As in _delivery_native: `await` without StopIteration, where it uses am_send (Python 3.11). */
     static inline void aiokafka_lite_set_send(PyObject *type, sendfunc send) {
         ((PyTypeObject *)type)->tp_as_async->am_send = send;
         PyType_Modified((PyTypeObject *)type);
@@ -63,7 +59,6 @@ cdef extern from *:
     """
     bint raised_by_call "aiokafka_lite_raised_by_call"() noexcept
     int reraise "aiokafka_lite_reraise"() except -1
-    void stop "aiokafka_lite_stop"() noexcept
     ctypedef PySendResult (*sendfunc)(PyObject *, PyObject *, PyObject **) except PYGEN_ERROR
     void set_send "aiokafka_lite_set_send"(object type, sendfunc send) noexcept
 
@@ -139,14 +134,16 @@ cdef class Slot:
         return self
 
     def __next__(self):
-        return self.send(None)
+        cdef PyObject *yielded = NULL
+        if self.step(None, &yielded) == PYGEN_NEXT:
+            return taken(yielded)
+        raise StopIteration  # bare: Cython makes no exception object
 
     def send(self, value):
         """Continue with the value; return what the handler awaits."""
         cdef PyObject *yielded = NULL
         if self.step(value, &yielded) == PYGEN_NEXT:
             return taken(yielded)
-        stop()
         raise StopIteration
 
     def throw(self, *error):
@@ -166,7 +163,6 @@ cdef class Slot:
             raise
         if self.step(None, &yielded) == PYGEN_NEXT:
             return taken(yielded)
-        stop()
         raise StopIteration
 
     def close(self):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import gc
 import types
@@ -287,6 +288,38 @@ async def test_a_slot_in_a_reference_cycle_is_collected(slots) -> None:
     del handler, line
     gc.collect()
     assert reference() is None
+
+
+@pytest.mark.parametrize("step", [next, lambda awaited: awaited.send(None)], ids=["next", "send"])
+async def test_next_and_send_continue_a_slot(slots, step: Callable[[Any], object]) -> None:
+    """From Python 3.12 on, `await` calls `next`; in 3.11 it passes both over."""
+
+    async def handle(record: FakeRecord) -> None:
+        if record.offset == 1:
+            await asyncio.sleep(0)
+
+    line = Line(slots, handle)
+    awaited = line.slot.handle(3).__await__()
+    assert step(awaited) is None
+    assert line.outcomes == ["accepted", None, None]
+    with pytest.raises(StopIteration) as stop:
+        step(awaited)
+    assert stop.value.value is None
+    assert line.outcomes == ["accepted"] * 3
+
+
+async def test_a_slot_ends_if_its_handler_returns_after_throw(slots) -> None:
+    async def handle(record: FakeRecord) -> None:
+        with contextlib.suppress(ValueError):
+            await asyncio.sleep(0)
+
+    line = Line(slots, handle, 1)
+    awaited = line.slot.handle(1).__await__()
+    assert next(awaited) is None
+    with pytest.raises(StopIteration) as stop:
+        awaited.throw(ValueError("thrown"))
+    assert stop.value.value is None
+    assert line.outcomes == ["accepted"]
 
 
 async def _run(awaitable: Awaitable[None]) -> None:
