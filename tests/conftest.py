@@ -21,7 +21,6 @@ import hypothesis
 import pytest
 
 from tests.broker_logs import LogMarks
-from tests.in_sync import restore
 from tests.scheduling import by_cluster, on_three_nodes
 from tests.seeds import FIRST_SEED, exploring
 from tools.gates import FAILED_TESTS
@@ -208,6 +207,8 @@ def kafka3(three_brokers: OwnCluster, request: pytest.FixtureRequest) -> OwnClus
 
     All replicas of Kafka's own topics are in sync, and their preferred leaders lead.
     """
+    from tests.in_sync import restore  # a copy of this file runs without the client
+
     asyncio.run(restore(three_brokers))
     request.node.stash[LOG_MARKS] = LogMarks(three_brokers)
     return three_brokers

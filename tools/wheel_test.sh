@@ -21,7 +21,7 @@ export AIOKAFKA_LITE_REQUIRE_NATIVE=1
 "$bin/python" -m build -o "$folder/dist" . > "$folder/build.log" 2>&1 ||
     { tail -40 "$folder/build.log" >&2; exit 1; }
 "$bin/python" -m twine check --strict "$folder"/dist/*
-"$bin/python" -m pip install -q --prefer-binary "$(echo "$folder"/dist/*.whl)[dev,interop]" 'pyarrow>=17' \
+"$bin/python" -m pip install -q --prefer-binary "$(echo "$folder"/dist/*.whl)[dev,interop]" 'pyarrow>=17' 'pandas>=2.2,<3' \
     'setuptools>=77' 'Cython>=3.1,<4' # for the tests of setup.py
 
 packages=$("$bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')

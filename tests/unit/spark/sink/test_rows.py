@@ -13,6 +13,7 @@ from aiokafka_lite.spark.write_options import RowLayout
 from aiokafka_lite.testing import FakeCluster
 
 pa = pytest.importorskip("pyarrow", reason="the spark extra is not installed")
+pytest.importorskip("numpy", reason="the spark extra is not installed")
 rows = pytest.importorskip("aiokafka_lite.spark.sink.rows")
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
