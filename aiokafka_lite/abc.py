@@ -2,15 +2,17 @@
 
 import abc
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka_lite.structs import (
-    ConsumerRecord,
     OffsetAndMetadata,
     ProducerRecord,
     RecordMetadata,
     TopicPartition,
 )
+
+if TYPE_CHECKING:
+    from aiokafka_lite.structs import ConsumerRecord
 
 __all__ = [
     "AbstractTokenProvider",
@@ -163,7 +165,9 @@ class ConsumerInterceptor(abc.ABC):
     at_delivery: bool = False
 
     @abc.abstractmethod
-    def on_consume(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
+    def on_consume(
+        self, records: "list[ConsumerRecord[Any, Any]]"
+    ) -> "list[ConsumerRecord[Any, Any]]":
         """Called when records are about to be returned to the application.
 
         Records come in runs, decoded ahead far enough to keep the cost of a call small: the

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 
-from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.errors import KafkaError
+
+if TYPE_CHECKING:
+    from aiokafka_lite._consumer_record import ConsumerRecord
 
 __all__ = [
     "BrokerMetadata",
@@ -282,3 +285,16 @@ class ProducerHealth(Health):
     oldest_unacked_age: float | None
     buffered_bytes: int
     in_flight: int
+
+
+def __getattr__(name: str) -> object:
+    # A producer does not need the class to send its first record.
+    if name != "ConsumerRecord":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = import_module("aiokafka_lite._consumer_record").ConsumerRecord
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

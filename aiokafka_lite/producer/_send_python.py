@@ -23,9 +23,9 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from types import TracebackType
 from typing import Any, Generic
 
-from aiokafka_lite._consumer_record import K, V
 from aiokafka_lite.producer.batching._accumulator_python import AppendCore, Blocked
 from aiokafka_lite.producer.batching._ack_python import Ack, Wait
+from aiokafka_lite.producer.record_serializers import K, V
 from aiokafka_lite.structs import Acknowledged
 
 __all__ = ["SendCalls", "SendResult", "StoredResult", "mark_as_coroutine_function"]

@@ -34,7 +34,6 @@ from aiokafka_lite._arguments import (
     seconds,
     wire_string,
 )
-from aiokafka_lite._consumer_record import K, V
 from aiokafka_lite._home import check_home
 from aiokafka_lite.abc import AbstractTokenProvider, ProducerInterceptor
 from aiokafka_lite.as_aiokafka.private_names import MISSING as _missing
@@ -59,7 +58,7 @@ from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
 from aiokafka_lite.producer.batching.batch_builder import BatchBuilder
 from aiokafka_lite.producer.producer_interceptors import Interceptors
 from aiokafka_lite.producer.producer_options import Partitioner, ProducerOptions
-from aiokafka_lite.producer.record_serializers import RecordSerializers
+from aiokafka_lite.producer.record_serializers import K, RecordSerializers, V
 from aiokafka_lite.producer.send import SendCalls
 from aiokafka_lite.producer.sent_records import SentRecords
 from aiokafka_lite.producer.threadsafe import HandOver

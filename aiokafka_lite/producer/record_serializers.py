@@ -7,14 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka_lite import _arguments
 from aiokafka_lite.abc import RecordSerializer
 from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
 from aiokafka_lite.producer.producer_options import ProducerOptions
 
-__all__ = ["RecordSerializers"]
+__all__ = ["K", "RecordSerializers", "V"]
+
+# As in `_consumer_record_python`, which a producer does not import.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # part of the type checkers; not installed at run time
+
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 Serializer = Callable[[Any], Any] | None
 

@@ -40,8 +40,18 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
-_SMALL: Final = {number: _varint(number) for number in range(-64, 2048)}
-_NULL: Final = _SMALL[-1]
+class _Varints(dict[int, bytes]):
+    """Numbers as zigzag varints; keeps the small ones, each from its first use."""
+
+    def __missing__(self, number: int) -> bytes:
+        encoded = _varint(number)
+        if -64 <= number < 2048:
+            self[number] = encoded
+        return encoded
+
+
+_VARINTS: Final = _Varints()
+_NULL: Final = _varint(-1)
 
 
 def _sized(field: Bytes | None, what: str) -> bytes:
@@ -55,7 +65,7 @@ def _sized(field: Bytes | None, what: str) -> bytes:
             f"{what} must be bytes, bytearray, memoryview or None, not {type(field).__name__}"
         )
     length = len(field)
-    return (_SMALL.get(length) or _varint(length)) + field
+    return _VARINTS[length] + field
 
 
 def encoded_headers(headers: object) -> bytes:
@@ -272,9 +282,9 @@ class BatchBuilder:
         if delta > _MAX_TIMESTAMP:
             delta -= 2**64  # from -1 to 2**63 - 1 wraps, and the reader wraps it back
         body = b"\x00%b%b%b%b%b" % (
-            _SMALL.get(delta) or _varint(delta),
-            _SMALL.get(self.count) or _varint(self.count),
+            _VARINTS[delta],
+            _VARINTS[self.count],
             *fields,
         )
         length = len(body)
-        return b"%b%b" % (_SMALL.get(length) or _varint(length), body)
+        return b"%b%b" % (_VARINTS[length], body)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from aiokafka_lite.record.batch import BatchBuilder
-from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["pieces"]
@@ -19,6 +18,8 @@ def pieces(
     A larger record gets a builder of its own. Sealed bytes of the old builders are no longer
     valid.
     """
+    from aiokafka_lite.record.record_set import RecordSet  # no other part of a producer reads
+
     made = [BatchBuilder(limit)]
     for builder in builders:
         records = RecordSet(builder.seal(), *topic_partition, 0, check_crcs=False)
