@@ -124,10 +124,10 @@ def _confluent_first_record(work: Work) -> dict[str, float]:
 
 
 async def _first_record(consumer_class: Callable[..., Any], work: Work) -> dict[str, float]:
-    watch = _Watch()
     consumer = consumer_class(
         work.topic, bootstrap_servers=work.bootstrap, auto_offset_reset="earliest"
     )
+    watch = _Watch()
     await consumer.start()
     try:
         await consumer.getone()
