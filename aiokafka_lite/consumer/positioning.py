@@ -53,6 +53,9 @@ class Positioning:
         """
         self._buffer.forget(state)
         state.seek(offset, UNKNOWN_EPOCH if epoch is None else epoch)
+        self._on_moved(state)
+
+    def _on_moved(self, state: PartitionState) -> None:
         self._on_resolved(state)
         self._resolver.announce()
 
@@ -61,19 +64,21 @@ class Positioning:
         batch would be skipped.
 
         Nothing changes if the partition was revoked, if the application chose another position
-        since, if the log was truncated before the batch, or if retention deleted it. While a lookup
-        by the reset policy is pending, the partition returns to the batch: if the log does not have
-        it either, the policy applies again.
+        since, if the log was truncated before the batch, if retention deleted it, or if the topic
+        was recreated. While a lookup by the reset policy is pending, the partition returns to the
+        batch: if the log does not have it either, the policy applies again.
 
         Args:
             generation: The state's, when the batch was taken.
             offset: The position before the batch.
             epoch: Leader epoch of the record before it, or UNKNOWN_EPOCH.
         """
-        if self._positions.is_current(state, generation):
+        if self._positions.is_current(state, generation) and not state.remade:
             position = state.position
             if position is None or position > offset:
-                self.seek(state, offset, epoch)
+                self._buffer.forget(state)
+                state.give_back(offset, epoch)
+                self._on_moved(state)
 
     async def reset(self, states: Collection[PartitionState], policy: OffsetReset) -> None:
         """Continue reading at one end of the partitions; returns when their positions are known.

@@ -186,6 +186,23 @@ class PartitionState:
         """
         self.generation += 1
         self.at_work = None
+        self.remade = False
+        if self.rival_id is not None:
+            self.topic_id = None  # the position applies to whichever of the two ids is current
+        self._stand(offset, epoch)
+
+    def give_back(self, offset: int, epoch: int) -> None:
+        """Return to the first record of a batch, which must be read again. The buffer must have
+        discarded the old records before.
+
+        Unlike after a seek, the position refers to the topic that was read: if that turns out to be
+        deleted, the offset means nothing in the recreated one.
+
+        Args:
+            epoch: Leader epoch of the record before it, if known.
+        """
+        self.generation += 1
+        self.at_work = None
         self._stand(offset, epoch)
 
     def return_to(self, offset: int, epoch: int) -> None:
@@ -212,11 +229,8 @@ class PartitionState:
         self.waits_for_chunk = False
         self._position = offset
         self._epoch = epoch
-        self.remade = False
-        self.unvalidated = epoch >= 0 and self.leader_epoch >= 0
-        if self.rival_id is not None:
-            self.topic_id = None  # the position applies to whichever of the two ids is current
-            self.unvalidated = True
+        has_epochs = epoch >= 0 and self.leader_epoch >= 0
+        self.unvalidated = self.remade or self.rival_id is not None or has_epochs
 
     def ask_reset(self, policy: ResetPolicy) -> None:
         """Request a lookup by `policy`. The buffer must have discarded the old records before."""

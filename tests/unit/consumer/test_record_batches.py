@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from importlib import import_module
 from random import Random
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from aiokafka_lite import AIOKafkaProducer, errors
 from aiokafka_lite.consumer.buffering.bulk_types import ColumnBatch
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
+from aiokafka_lite.consumer.partitions.positions import PartitionState
 from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset
 from aiokafka_lite.consumer.record_batches import Batches
 from aiokafka_lite.reading.heavy_batches import is_heavy
@@ -289,6 +290,39 @@ async def test_a_batch_that_fails_during_the_lookup_of_a_policy_reset_is_given_b
                 raise ZeroDivisionError
         assert await consumer.position(TP0) == 4
         assert (await consumer.getone()).offset == 4
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+async def test_a_failed_batch_of_a_deleted_topic_skips_no_record_of_the_recreated_one(
+    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch, confirmed: bool
+) -> None:
+    append(cluster, numbered(10))
+    async with make("orders", metadata_max_age_ms=50) as consumer:
+        state = consumer._core.positions.state(TP0)
+        may_confirm = asyncio.Event()
+        confirm = consumer._core.validation._ask_for_ids
+
+        async def ask(node: int, unsure: Collection[PartitionState]) -> None:
+            await may_confirm.wait()
+            await confirm(node, unsure)
+
+        monkeypatch.setattr(consumer._core.validation, "_ask_for_ids", ask)
+        if confirmed:
+            may_confirm.set()
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012 (what leaving the block does)
+            async with consumer.batches(max_records=4) as batches:
+                await anext(batches)
+                assert (await anext(batches)).start == 4
+                cluster.delete_topic("orders")
+                cluster.create_topic("orders", 3)
+                append(cluster, numbered(8, 100))
+                await until(lambda: state.remade if confirmed else state.rival_id is not None)
+                raise ZeroDivisionError
+        may_confirm.set()
+        buffered = numbered(2, 8) if confirmed else []  # those of the old topic, after the batch
+        async with asyncio.timeout(30):
+            values = [(await consumer.getone()).value for _ in range(len(buffered) + 8)]
+        assert values == buffered + numbered(8, 100)
 
 
 async def test_a_revoked_partition_is_left_alone(cluster: FakeCluster, make: MakeConsumer) -> None:

@@ -339,6 +339,26 @@ def test_a_seek_while_ids_contradict_each_other_stays(confirmed: bool) -> None:
     assert (state.position, state.remade) == (3, False)
 
 
+@pytest.mark.parametrize("act", ["give_back", "return_to"])
+@pytest.mark.parametrize("confirmed", [True, False])
+def test_a_position_to_return_to_is_one_of_the_topic_that_was_read(
+    act: str, confirmed: bool
+) -> None:
+    known, other = uuid4(), uuid4()
+    state = positions(A0).state(A0)
+    state.follow(told(1, 4, known))
+    state.seek(10)
+    state.follow(told(1, 4, other))
+    if confirmed:
+        state.on_rival_confirmed()
+    getattr(state, act)(6, -1)
+    assert (state.position, state.unvalidated, state.remade) == (6, True, confirmed)
+    if not confirmed:
+        assert (state.topic_id, state.rival_id) == (known, other)
+        state.on_rival_confirmed()
+        assert state.remade
+
+
 def test_a_reset_while_ids_contradict_each_other_takes_the_next_one() -> None:
     known, other = uuid4(), uuid4()
     state = positions(A0).state(A0)
