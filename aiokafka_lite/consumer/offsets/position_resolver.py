@@ -40,7 +40,12 @@ from aiokafka_lite.consumer.offsets.offset_lookup import (
 )
 from aiokafka_lite.consumer.partitions.fetch_source import UNKNOWN_EPOCH
 from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
-from aiokafka_lite.consumer.partitions.reset_policy import OffsetReset, ResetByDuration
+from aiokafka_lite.consumer.partitions.reset_policy import (
+    END_WANTED,
+    OffsetReset,
+    ResetByDuration,
+    ResetPolicy,
+)
 from aiokafka_lite.errors import (
     FencedMemberEpochError,
     KafkaError,
@@ -195,8 +200,7 @@ class PositionResolver:
         if state.resumes and self._committed is not None:
             lookups.resuming.append(wanted)
         else:
-            by_time = isinstance(state.reset, ResetByDuration)
-            lookups.resetting.setdefault(by_time, []).append(wanted)
+            lookups.resetting.setdefault(_searches(state.reset), []).append(wanted)
 
     def _begin(self, lookups: _Lookups) -> None:
         resuming, resetting = lookups.resuming, lookups.resetting
@@ -322,11 +326,13 @@ class PositionResolver:
                 by_tp[state.tp] = state, generation
                 if state.reset is OffsetReset.NONE:
                     self._fail(state, NoOffsetForPartitionError(state.tp))
-                elif isinstance(state.reset, ResetByDuration):
+                elif isinstance(state.reset, OffsetReset):
+                    times[state.tp] = _TIME_OF[state.reset]
+                elif state.reset.end == END_WANTED:
+                    times[state.tp] = LATEST
+                else:
                     now = int(time.time() * 1000)
                     times[state.tp] = max(now - state.reset.milliseconds, 0)
-                else:
-                    times[state.tp] = _TIME_OF[state.reset]
             await list_offsets(
                 self._cluster,
                 times,
@@ -363,12 +369,25 @@ class PositionResolver:
     def _on_found(self, state: PartitionState, found: Found | KafkaError) -> None:
         if isinstance(found, KafkaError):
             self._fail(state, found)
-        elif isinstance(state.reset, ResetByDuration) and found.offset == NO_OFFSET:
-            state.reset = OffsetReset.LATEST  # no record is that recent: start with the next one
-        else:
-            log.debug("%s: %s starts at offset %s", self._options.log_name, state, found.offset)
-            # An old broker may return -1 for an empty log, which starts at 0.
-            self._settle(state, max(found.offset, 0), UNKNOWN_EPOCH)
+            return
+        # An old broker may return -1 for an empty log, which starts at 0.
+        offset = max(found.offset, 0)
+        policy = state.reset
+        if isinstance(policy, ResetByDuration):
+            # No record is that recent: start with the next one. It may be written before the end is
+            # known, so another search follows.
+            if policy.end == END_WANTED:
+                state.continue_reset(policy._replace(end=offset))
+                self.wake()
+                return
+            if found.offset == NO_OFFSET:
+                if policy.end is None:
+                    state.continue_reset(policy._replace(end=END_WANTED))
+                    self.wake()
+                    return
+                offset = policy.end
+        log.debug("%s: %s starts at offset %s", self._options.log_name, state, offset)
+        self._settle(state, offset, UNKNOWN_EPOCH)
 
     def _settle(self, state: PartitionState, offset: int, epoch: int) -> None:
         state.resolve(offset, epoch)
@@ -379,3 +398,8 @@ class PositionResolver:
         self._buffer.fail(state, error, stays=isinstance(error, NoOffsetForPartitionError))
         self._on_resolved(state)
         self.announce()
+
+
+def _searches(policy: ResetPolicy | None) -> bool:
+    """True if the next lookup by a policy is a search by time."""
+    return isinstance(policy, ResetByDuration) and policy.end != END_WANTED

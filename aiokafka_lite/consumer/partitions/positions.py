@@ -252,6 +252,11 @@ class PartitionState:
         else:
             self._look_up(policy, offset)
 
+    def continue_reset(self, policy: ResetPolicy) -> None:
+        """Continue the lookup with another request, after the first did not find the position."""
+        self.fetch_generation += 1
+        self.reset = policy
+
     def resolve(self, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
         """Set the position that a lookup found.
 

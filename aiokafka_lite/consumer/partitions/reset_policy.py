@@ -24,6 +24,8 @@ _DURATION: Final = re.compile(
 
 _LONGEST_MS: Final = 2**63 - 1
 
+END_WANTED: Final = -1
+
 
 class OffsetReset(Enum):
     """The policies without an argument."""
@@ -41,9 +43,12 @@ class ResetByDuration(NamedTuple):
 
     Attributes:
         milliseconds: The maximum age, relative to the lookup of the position.
+        end: The end of the partition, from which to start if a further search finds no record;
+            `END_WANTED` to look it up; None to search first.
     """
 
     milliseconds: int
+    end: int | None = None
 
     def __str__(self) -> str:
         return f"{self.milliseconds} ms ago"

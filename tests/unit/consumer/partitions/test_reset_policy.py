@@ -10,6 +10,7 @@ from aiokafka_lite.consumer.partitions.reset_policy import (
     reset_policy,
 )
 from aiokafka_lite.errors import KafkaConfigurationError, UnsupportedVersionError
+from aiokafka_lite.protocol.messages.list_offsets import ListOffsetsResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
@@ -90,6 +91,26 @@ async def test_it_starts_with_the_first_record_that_is_young_enough(
         assert (await consumer.getone()).offset == 4
         await consumer.seek_to_beginning(P0)
         assert await consumer.position(P0) == 0
+
+
+async def test_records_written_during_the_lookups_are_not_skipped(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    """After the search that finds nothing, and before the end of the partition is known."""
+    append(cluster, numbered(3), timestamp=int(time.time() * 1000) - 2 * HOUR)
+    asked = 0
+
+    def edit(response: ListOffsetsResponse) -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            append(cluster, numbered(2, 3), timestamp=int(time.time() * 1000))
+
+    cluster.control(ApiKey.LIST_OFFSETS, times=None, edit=edit)
+    async with make(auto_offset_reset="by_duration:PT1H") as consumer:
+        consumer.assign([P0])
+        assert await consumer.position(P0) == 3
+        assert (await consumer.getone()).value == b"v3"
 
 
 async def test_longer_than_time_is(cluster: FakeCluster, make: MakeConsumer) -> None:
