@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from aiokafka_lite._tasks import TaskOwner
@@ -108,6 +109,7 @@ class ConsumerGroup:
             loop=loop,
         )
         interceptors = consumer_options.interceptors
+        self._auto_commits = consumer_options.enable_auto_commit
         self.commits = Commits(
             OffsetStore(cluster, self.options.group_id),
             positions,
@@ -184,7 +186,10 @@ class ConsumerGroup:
             return
         if self._parting is None and self.driver.membership.assignment:
             given, done = self.commits.given(), self.commits.given(at_work=False)
-            self._parting = Parting(given, done, self._subscription.listener)
+            self._parting = parting = Parting(given, done, self._subscription.listener)
+            # A listener that unsubscribes would wait for itself.
+            if self.driver.inside or not self._auto_commits:
+                parting.settled.set()
         self.joined = False
         self._first.on_unsubscribed()
         self.driver.membership.leave("the application unsubscribed", self._loop.time())
@@ -334,8 +339,17 @@ class ConsumerGroup:
     async def committed(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, Committed]:
-        """Return the group's committed offsets, where reading starts."""
+        """Return the group's committed offsets, where reading starts.
+
+        If the application unsubscribed from partitions and then assigned them itself, this waits
+        until the offsets of the records read before are committed.
+        """
         deadline = self._loop.time() + self.options.request_timeout
+        parting = self._parting
+        if parting is not None and not parting.done.keys().isdisjoint(partitions):
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await parting.settled.wait()
         return await self.commits.committed(partitions, deadline)
 
     # --- shutdown
@@ -351,6 +365,8 @@ class ConsumerGroup:
     def abort(self) -> None:
         """Close at once, without awaiting."""
         self._first.end()
+        if self._parting is not None:
+            self._parting.settled.set()
         self._chunk_polls.stop()
         self.commits.close()
         self.driver.abort()
@@ -386,6 +402,7 @@ class ConsumerGroup:
         parting = self._parting
         if parting is not None:
             parting.lease.given_up.update(partitions)
+            parting.settled.set()
         listener = self._subscription.listener if parting is None else parting.listener
         if parting is None:  # otherwise the current assignment is the application's own
             self._assignment.withhold(partitions)
@@ -394,7 +411,7 @@ class ConsumerGroup:
         if parting is None:
             self._remove(partitions)
         elif self.driver.membership.assignment.issubset(partitions):
-            self._parting = None
+            self._end_parting()
 
     async def on_assign(
         self, added: Collection[TopicPartition], all: Collection[TopicPartition]
@@ -429,18 +446,27 @@ class ConsumerGroup:
     def on_change(self) -> None:
         """The membership changed: it may watch other topics."""
         self.commits.on_change()
-        if self._parting is not None and not self.driver.membership.assignment:
-            self._parting = None
+        if not self.driver.membership.assignment:
+            self._end_parting()
         self._track_topics()
 
     async def _part(self, parting: Parting, partitions: Collection[TopicPartition]) -> None:
         """Give up the partitions that the application unsubscribed from."""
         await self.commits.commit_last(parting.done_of(partitions), self._commit_deadline())
+        is_last = self.driver.membership.assignment.issubset(partitions)
+        if is_last:
+            parting.settled.set()
         if parting.listener is not None:
             parting.notified = True
             await self._listeners.call(parting.listener.on_partitions_revoked, partitions)
         parting.lease.given_up.update(partitions)
-        if self.driver.membership.assignment.issubset(partitions):
+        if is_last:
+            self._end_parting()
+
+    def _end_parting(self) -> None:
+        """The membership has revoked or lost all partitions that were unsubscribed from."""
+        if self._parting is not None:
+            self._parting.settled.set()
             self._parting = None
 
     def _remove(self, partitions: Collection[TopicPartition]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ class Parting:
         listener: The listener to call.
         notified: True once the call of the listener has begun.
         lease: Valid while the listener runs, which may still commit.
+        settled: Set once `done` is committed, or never will be.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
@@ -27,6 +29,7 @@ class Parting:
     listener: ConsumerRebalanceListener | None
     notified: bool = False
     lease: AssignmentLease = field(default_factory=AssignmentLease)
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
 
     def done_of(
         self, partitions: Collection[TopicPartition]

@@ -187,6 +187,50 @@ async def test_a_partition_being_given_up_can_be_assigned_manually(cluster: Fake
 
 
 @pytest.mark.parametrize("protocol", list(PROTOCOLS))
+async def test_a_partition_assigned_manually_resumes_where_the_group_left_off(
+    cluster: FakeCluster, protocol: str
+) -> None:
+    """Although an earlier commit delays that of the offsets read before `unsubscribe`."""
+    tp = TopicPartition("orders", 0)
+    async with member(cluster, protocol, "orders") as consumer:
+        values = [(await consumer.getone()).value for _ in range(3)]
+        earlier = asyncio.create_task(consumer.commit({tp: 1}))
+        await asyncio.sleep(0)
+        consumer.unsubscribe()
+        consumer.assign([tp])
+        async with asyncio.timeout(10):
+            values += [(await consumer.getone()).value for _ in range(2)]
+        assert values == numbered(5)
+        await earlier
+
+
+async def test_a_listener_that_assigns_partitions_manually_does_not_wait_for_itself(
+    cluster: FakeCluster,
+) -> None:
+    tp = TopicPartition("orders", 0)
+    positions: list[int] = []
+
+    class Turncoat(ConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            if revoked and not positions:
+                consumer.unsubscribe()
+                consumer.assign([tp])
+                positions.append(await consumer.position(tp))
+
+        async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            pass
+
+    consumer = member(cluster, "cooperative")
+    consumer.subscribe(["orders", "other"], listener=Turncoat())
+    async with consumer:
+        await consumer.getone()
+        consumer.subscribe(["other"], listener=Turncoat())
+        async with asyncio.timeout(10):
+            await until(lambda: bool(positions))
+    assert positions == [1]
+
+
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
 async def test_the_same_once_more_changes_nothing(cluster: FakeCluster, protocol: str) -> None:
     diary = Diary()
     consumer = member(cluster, protocol)
