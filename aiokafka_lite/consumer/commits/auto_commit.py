@@ -307,7 +307,7 @@ class Commits:
         offsets = self.given(partitions, settled=False, at_work=False)
         if self._options.enable_auto_commit and offsets and not self._tasks.closed:
             deadline = self._loop.time() + self._options.request_timeout
-            turn = self._committer.take_turn(offsets)
+            turn = self._committer.take_turn(offsets, given_up=True)
             commit = self.commit_last(offsets, deadline, turn)
             task = self._tasks.spawn(commit, "commit what was let go")
             self._let_go.add(task)

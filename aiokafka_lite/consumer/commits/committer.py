@@ -102,11 +102,11 @@ class Turn:
 
     Args:
         line: All turns that have not ended; the current one is first.
-        partitions: Those of the commit.
+        owned: How the consumer held each partition of the commit when the turn was taken.
     """
 
-    def __init__(self, line: deque[Turn], partitions: Collection[TopicPartition]) -> None:
-        self.partitions = partitions
+    def __init__(self, line: deque[Turn], owned: Mapping[TopicPartition, _Holding]) -> None:
+        self.owned = owned
         self._line = line
         self._come: asyncio.Future[None] | None = None
         line.append(self)
@@ -222,21 +222,25 @@ class Committer:
         finally:
             turn.end()
 
-    def take_turn(self, offsets: Offsets) -> Turn:
+    def take_turn(self, offsets: Offsets, *, given_up: bool = False) -> Turn:
         """Reserve a turn for a commit that will begin in another task: later commits cannot
-        overtake it.
+        overtake it, and it is abandoned if the group revokes a partition before it begins.
 
         From now on none of these partitions is settled until a commit of it succeeds: if the
         application seeks back to the offset committed before, that offset must be committed again,
         whether this commit succeeds, fails or is cancelled.
+
+        Args:
+            given_up: The application itself gives the partitions up.
         """
         for tp in offsets:
             self._settled.pop(tp, None)
-        return Turn(self._line, offsets.keys())
+        owned = dict.fromkeys(offsets) if given_up else self._holdings(offsets)
+        return Turn(self._line, owned)
 
     def _settle(self, offsets: Offsets, owned: Mapping[TopicPartition, _Holding]) -> None:
         """Record a successful commit, except of partitions that a later commit includes."""
-        later = {tp for turn in islice(self._line, 1, None) for tp in turn.partitions}
+        later = {tp for turn in islice(self._line, 1, None) for tp in turn.owned}
         for (tp, committed), state in zip(offsets.items(), owned.values(), strict=True):
             if isinstance(state, PartitionState) and tp not in later:
                 self._settled[tp] = (state, committed[0])
@@ -244,16 +248,15 @@ class Committer:
     async def _commit(
         self, offsets: Offsets, deadline: float, missing_topics_may_come: bool, turn: Turn
     ) -> None:
-        owned = self._holdings(offsets)
         started = self._loop.time()
         try:
             await turn.come(deadline)
-            await self._send(offsets, owned, deadline, missing_topics_may_come)
+            await self._send(offsets, turn.owned, deadline, missing_topics_may_come)
         except KafkaError:
             self.counters.failures += 1
             raise
         self._count(self._loop.time() - started)
-        self._settle(offsets, owned)
+        self._settle(offsets, turn.owned)
         if self._on_committed is not None:
             self._on_committed(offsets)
 

@@ -466,6 +466,19 @@ async def test_no_commit_overtakes_that_of_the_clock(rig: Rig) -> None:
     assert rig.store.offsets == [{A: 5}, {A: 6}]
 
 
+async def test_the_clock_commits_no_partition_that_is_lost_before_the_commit_begins(
+    rig: Rig,
+) -> None:
+    """In the same iteration of the event loop; and it is back before the commit is sent."""
+    rig.give(A, 5)
+    await due(rig)
+    rig.commits.on_read()
+    rig.own(B)
+    rig.own(A, B)
+    await until(lambda: rig.commits.counters.failures == 1)
+    assert not rig.store.commits
+
+
 async def test_a_cancelled_commit_does_not_block_the_next(rig: Rig) -> None:
     rig.store.answers = [asyncio.Event()]
     first = asyncio.ensure_future(rig.commits.commit({A: OffsetAndMetadata(1, "")}, rig.soon))
