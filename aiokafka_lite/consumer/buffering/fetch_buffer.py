@@ -304,7 +304,11 @@ class FetchBuffer:
                 if state.fetched.chunk is not None:
                     # Decoded before: in a thread, or for a read of single records.
                     chunk = state.fetched.chunk
-                    columns = columns_of(chunk.take_many(most))
+                    try:
+                        columns = columns_of(chunk.take_many(most))
+                    except BaseException:
+                        self._take_back([(state, start, epoch)])
+                        raise
                     if chunk.index == chunk.count:
                         self._on_chunk_done(state, chunk)
                 elif state.fetched.records is not None and not state.fetched.heavy:
@@ -363,8 +367,9 @@ class FetchBuffer:
                 return taken
 
     def _take_back(self, before: Iterable[tuple[PartitionState, int | None, int]]) -> None:
-        """Return partitions to where they were before a call that an interrupt or MemoryError
-        ended: the caller does not receive the records taken so far, so they are fetched again."""
+        """Return partitions to where they were before a call that an interrupt, a MemoryError or an
+        overflow ended: the caller does not receive the records taken so far, so they are fetched
+        again."""
         for state, position, epoch in before:
             if position is not None and position != state.position:
                 self.forget(state)

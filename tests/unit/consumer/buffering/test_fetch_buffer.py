@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aiokafka_lite.consumer.buffering import fetch_buffer
 from aiokafka_lite.consumer.buffering.fetch_buffer import ALL, FetchBuffer
 from aiokafka_lite.consumer.consumer_options import OffsetReset
 from aiokafka_lite.consumer.partitions.delivery import EMPTY, Delivery, Record
@@ -459,6 +460,30 @@ def test_decoded_records_are_read_again_after_an_interrupt_of_the_same_batch() -
     taken = bench.buffer.take_batch(10)
     assert taken is not None
     assert [each.offset for each in taken.records] == list(range(1, 10))
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, MemoryError, OverflowError])
+def test_decoded_records_that_become_no_columns_are_read_again(
+    kind: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def columns_of(records: list[Record]) -> None:
+        raise kind
+
+    bench = Bench()
+    bench.arrive((0, batch(numbered(10))))
+    first = bench.buffer.next_chunk(4)
+    assert first is not None
+    first.take_many(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(fetch_buffer, "columns_of", columns_of)
+        with pytest.raises(kind):
+            bench.buffer.take_columns(10)
+    assert bench[0].position == 1
+    assert bench[0].fetchable
+    bench.arrive((0, batch(numbered(10))))
+    taken = bench.buffer.take_columns(10)
+    assert taken is not None
+    assert (taken.start, taken.next_offset) == (1, 10)
 
 
 def test_a_deserializer_that_seeks() -> None:
