@@ -1004,14 +1004,16 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         Cancellation: safe; no position has changed.
         """
         states = self._states_or_all(partitions)
+        wanted = [state.tp for state in states]
         # Before the request is sent: it may overtake offsets that are in flight.
-        self._core.leases.on_reread([state.tp for state in states])
+        self._core.leases.on_reread(wanted)
         found = await self._unless_stopped(
-            self._group().commits.committed([state.tp for state in states], self._core.deadline())
+            self._group().commits.committed(wanted, self._core.deadline())
         )
         for state in states:
             commit = found.get(state.tp)
             if commit is not None and self._core.positions.get(state.tp) is state:
+                self._core.leases.on_reread([state.tp])  # another task may have read meanwhile
                 self._core.positioning.seek(state, commit.offset, commit.leader_epoch)
         return {tp: found[tp].offset if tp in found else None for tp in (s.tp for s in states)}
 

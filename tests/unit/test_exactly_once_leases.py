@@ -278,6 +278,26 @@ async def test_offsets_are_refused_after_seek_to_committed(
     assert cluster.committed(GROUP) == offsets
 
 
+async def test_offsets_read_during_seek_to_committed_are_refused(
+    cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
+) -> None:
+    """By another task, while the committed offsets are being fetched."""
+    consumer = await make()
+    offsets = await read(consumer)
+    await consumer.commit(dict.fromkeys(offsets, 1))
+    await consumer.seek_to_committed()
+    fetching = cluster.control(ApiKey.OFFSET_FETCH, delay=0.3)
+    going_back = asyncio.create_task(consumer.seek_to_committed())
+    await fetching.struck()
+    offsets = await read(consumer)
+    group = consumer.group_metadata()
+    await going_back
+    await producer.begin_transaction()
+    await producer.send(OUTPUT, b"x")
+    await refused(cluster, producer, offsets, group)
+    assert await read(consumer) == offsets
+
+
 async def test_a_transaction_whose_offsets_were_accepted_too_late_is_aborted(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
