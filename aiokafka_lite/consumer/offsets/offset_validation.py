@@ -81,6 +81,11 @@ OUTDATED_TRIES: Final = 10
 broker reports an old epoch, but so does any broker for a recreated topic, whose epochs start at 0;
 without topic ids (before 2.8) the two look the same."""
 
+OUTDATED_FOR: Final = 30.0
+"""Seconds for which it is refreshed if the topic has an id, which shows that it was not recreated:
+only a commit that outlived its topic could refer to another. A leader that is cut off from the
+controller does not know the epoch of its successor, and would make the reset policy apply."""
+
 
 class _Asked(NamedTuple):
     """The request for one partition, to match the response with."""
@@ -90,6 +95,20 @@ class _Asked(NamedTuple):
     offset: int
     epoch: int
     leader_epoch: int
+
+
+class _Outdated(NamedTuple):
+    """Metadata that is older than a position.
+
+    Attributes:
+        generation: The state's `fetch_generation`, which identifies the position.
+        since: Loop time when the metadata was first found too old.
+        times: How often it was.
+    """
+
+    generation: int
+    since: float
+    times: int
 
 
 class Validation:
@@ -131,7 +150,7 @@ class Validation:
         self._deferred: set[PartitionState] = (
             set()
         )  # considered again when more records were delivered
-        self._outdated: dict[PartitionState, int] = {}  # how often metadata was found too old
+        self._outdated: dict[PartitionState, _Outdated] = {}
 
     def close(self) -> None:
         """Send no more requests."""
@@ -207,19 +226,26 @@ class Validation:
             self._tasks.spawn(self._ask_for_ids(node, unsure), f"ask broker {node} for topic ids")
 
     def _is_outdated(self, state: PartitionState) -> bool:
-        tries = self._outdated.get(state, 0)
-        self._outdated[state] = tries + 1
-        return tries < OUTDATED_TRIES
+        """True if newer metadata may come."""
+        now = self._loop.time()
+        found = self._outdated.get(state)
+        if found is None or found.generation != state.fetch_generation:
+            found = _Outdated(state.fetch_generation, now, 0)
+        self._outdated[state] = found._replace(times=found.times + 1)
+        if state.topic_id is None:
+            return found.times < OUTDATED_TRIES
+        return now - found.since < OUTDATED_FOR
 
     async def _refresh(self, state: PartitionState) -> None:
-        await self._pause()
+        times = self._outdated[state].times
+        await self._pause(1 if times <= OUTDATED_TRIES else times - OUTDATED_TRIES)
         self._asked.discard(state)
         self.consider(state)
 
-    async def _pause(self) -> None:
+    async def _pause(self, failures: int = 1) -> None:
         """Back off while the metadata is refreshed (as Java does after any failure)."""
         self._cluster.request_update()
-        await asyncio.sleep(self._cluster.retry_backoff.delay(1))
+        await asyncio.sleep(self._cluster.retry_backoff.delay(failures))
 
     async def _ask(self, node: int, group: Collection[_Asked]) -> None:
         """Send one request. Partitions without a response are requested again after a pause."""

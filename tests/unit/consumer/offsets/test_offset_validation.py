@@ -239,6 +239,7 @@ async def test_an_epoch_that_the_leader_does_not_know(
 ) -> None:
     """Of a topic that was made again where there are no ids; Java would wait for ever."""
     monkeypatch.setattr(validation, "OUTDATED_TRIES", 2)
+    monkeypatch.setattr(validation, "OUTDATED_FOR", 0.05)
     append(cluster, numbered(5))
     group = Group({P0: Commit(3, 7)})
     consumer = member(make, group, auto_offset_reset=policy)
@@ -270,6 +271,45 @@ async def test_metadata_older_than_the_commit_is_refreshed_first(
     append(cluster, numbered(1, 6))
     assert await read(consumer, 1) == numbers(6, 7)
     assert cluster.count(ASKED) == 1
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+async def test_a_leader_cut_off_from_the_controller_resets_no_position(
+    make: MakeConsumer, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not know the epoch of the commit, which is that of its successor."""
+    monkeypatch.setattr(validation, "OUTDATED_TRIES", 2)
+    async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
+        append(cluster, numbered(6))
+        cluster.move_leader("orders", 0, 1)
+        append(cluster, numbered(4, 6))
+
+        def lag_behind(response: MetadataResponse) -> None:
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    partition.leader_id = partition.leader_epoch = 0
+
+        def know_no_epoch(response: OffsetForLeaderEpochResponse) -> None:
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    partition.error_code = 0
+                    partition.leader_epoch = partition.end_offset = -1
+
+        lagging = cluster.control(ApiKey.METADATA, times=None, edit=lag_behind)
+        cluster.control(ASKED, node=0, times=None, edit=know_no_epoch)
+        consumer = member(
+            make,
+            Group({P0: Commit(8, 1)}),
+            bootstrap_servers=cluster.bootstrap_servers,
+            auto_offset_reset=policy,
+        )
+        consumer.assign([P0])
+        await consumer.start()
+        refreshed = cluster.count(ApiKey.METADATA)
+        await until(lambda: cluster.count(ApiKey.METADATA) > refreshed + 5)
+        lagging.remove()
+        assert await read(consumer, 2) == numbers(8, 10)
+        assert cluster.count(ApiKey.LIST_OFFSETS) == 0
 
 
 @pytest.mark.parametrize(("oldest", "latest"), [(0, 0), (2, 2), (3, 3), (4, 4), (0, 4)])
