@@ -448,7 +448,8 @@ class ExactlyOnce:
                 if not positions.is_current(state, generation):
                     continue
                 if found is None:
-                    self._core.positioning.seek(state, taken.start, taken.start_epoch)
+                    at, epoch = taken.start, taken.start_epoch
+                    self._core.positioning.give_back(state, generation, at, epoch)
                 else:
                     self._core.positioning.seek(state, found.offset, found.leader_epoch)
         self._failure = None

@@ -59,3 +59,35 @@ async def test_aborted_batch_after_a_log_truncation(cut_at: int, begins: int, so
         assert [record.offset for record in read] == list(range(begins, cut_at + 3))
         new = [record.value for record in read if record.offset >= cut_at]
         assert new == [b"n%d" % offset for offset in range(cut_at, cut_at + 3)]
+
+
+async def test_a_batch_of_unknown_outcome_after_a_log_truncation() -> None:
+    """The group has committed nothing, and the log lost the batch and records before it."""
+    async with (
+        FakeCluster(topics={"orders": 1}) as cluster,
+        AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers, transactional_id="tx", retry_backoff_ms=10
+        ) as producer,
+        AIOKafkaConsumer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            group_id="g",
+            enable_auto_commit=False,
+            auto_offset_reset="latest",
+            fetch_max_wait_ms=50,
+            retry_backoff_ms=10,
+        ) as consumer,
+    ):
+        for first in range(0, 8, 2):
+            append(cluster, numbered(2, first))
+        consumer.assign([P0])
+        consumer.seek(P0, 4)
+        state = consumer._core.positions.state(P0)
+        batches = exactly_once(consumer, producer, max_records=4)
+        batch = await batches.next_batch()
+        assert [record.offset for record in batch] == [4, 5, 6, 7]
+        cluster.truncate("orders", 0, 2)
+        append(cluster, [b"n%d" % offset for offset in range(2, 5)])
+        await until(lambda: state.position == 2)
+        await batches._read_on()  # what the next loop does if the first producer has failed
+        async with asyncio.timeout(10):
+            assert [(await consumer.getone()).value for _ in range(3)] == [b"n2", b"n3", b"n4"]
