@@ -22,7 +22,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 
 from aiokafka_lite._tasks import TaskOwner
@@ -342,14 +341,17 @@ class ConsumerGroup:
         """Return the group's committed offsets, where reading starts.
 
         If the application unsubscribed from partitions and then assigned them itself, this waits
-        until the offsets of the records read before are committed.
+        until the offsets of the records read before are committed, but not for longer than a
+        request takes: a listener may delay their commit for any time.
         """
-        deadline = self._loop.time() + self.options.request_timeout
         parting = self._parting
         if parting is not None and not parting.done.keys().isdisjoint(partitions):
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(deadline):
+            try:
+                async with asyncio.timeout(self.options.request_timeout):
                     await parting.settled.wait()
+            except TimeoutError:
+                parting.settled.set()
+        deadline = self._loop.time() + self.options.request_timeout
         return await self.commits.committed(partitions, deadline)
 
     # --- shutdown

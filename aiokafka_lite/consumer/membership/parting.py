@@ -21,7 +21,7 @@ class Parting:
         listener: The listener to call.
         notified: True once the call of the listener has begun.
         lease: Valid while the listener runs, which may still commit.
-        settled: Set once `done` is committed, or never will be.
+        settled: Set once `done` is committed, or is no longer waited for.
     """
 
     offsets: Mapping[TopicPartition, OffsetAndMetadata]

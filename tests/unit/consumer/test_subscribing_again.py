@@ -204,6 +204,25 @@ async def test_a_partition_assigned_manually_resumes_where_the_group_left_off(
         await earlier
 
 
+async def test_a_slow_listener_delays_a_manual_assignment_only_for_the_request_timeout(
+    cluster: FakeCluster,
+) -> None:
+    """It is still called about the previous subscription."""
+    tp = TopicPartition("orders", 0)
+    listener = Slow("assigned")
+    consumer = member(cluster, "cooperative", request_timeout_ms=300)
+    consumer.subscribe(["orders"], listener=listener)
+    async with consumer:
+        listener.begin()
+        consumer.subscribe(["orders", "other"], listener=listener)
+        await asyncio.wait_for(listener.at_it.wait(), 10)
+        consumer.unsubscribe()
+        consumer.assign([tp])
+        async with asyncio.timeout(10):
+            assert (await consumer.getone()).value == b"v0"
+        listener.go_on.set()
+
+
 async def test_a_listener_that_assigns_partitions_manually_does_not_wait_for_itself(
     cluster: FakeCluster,
 ) -> None:
