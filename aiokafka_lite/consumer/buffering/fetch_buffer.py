@@ -177,6 +177,8 @@ class FetchBuffer:
             del self._hidden[state]
             self._line[state] = None
         self._heavy.fill()
+        if state.unvalidated and state.fetched.records is None:
+            self._on_drained([state])  # the validation may wait for records that were evicted
 
     def on_starved(self) -> None:
         """A read waits, possibly for a partition without a decoding slot."""

@@ -707,6 +707,25 @@ async def test_evicted_records_of_a_paused_partition_do_not_block_validation(
     assert await read(consumer, 1199) == numbers(1, 1200)
 
 
+async def test_evicted_records_of_a_resumed_partition_need_no_read_that_waits(
+    cluster: FakeCluster, make: MakeConsumer
+) -> None:
+    """The records of other partitions may keep the reads busy."""
+    append(cluster, numbered(600))
+    append(cluster, numbered(600, 600))
+    consumer = await reader(make)
+    assert await read(consumer, 1) == numbers(0, 1)
+    state = consumer._core.positions.state(P0)
+    consumer.pause(P0)
+    cluster.move_leader("orders", 0, 0)
+    await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + 5)
+    await until(lambda: state in consumer._core.validation._deferred)
+    consumer._core.buffer.evict_paused()
+    consumer.resume(P0)
+    await until(lambda: state.fetched.records is not None)
+    assert not state.unvalidated
+
+
 async def test_an_outdated_leader_returns_no_offset(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
