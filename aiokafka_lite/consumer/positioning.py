@@ -9,7 +9,7 @@ from aiokafka_lite.consumer.consumer_options import OffsetReset
 from aiokafka_lite.consumer.fetching.fetcher import Fetcher
 from aiokafka_lite.consumer.offsets.position_resolver import PositionResolver
 from aiokafka_lite.consumer.partitions.fetch_source import UNKNOWN_EPOCH
-from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions, error_of
 from aiokafka_lite.structs import TopicPartition
 
 
@@ -107,6 +107,10 @@ class Positioning:
             if state.position is not None:
                 return state.position
             if state.error is not None:
-                raise state.error
+                error = error_of(state)
+                if not state.error_stays:  # this call has raised it, so the lookup is repeated
+                    self._buffer.forget(state)
+                    self._resolver.wake()
+                raise error.with_traceback(None)
             self._check_running()
             await self._resolver.wait([state], deadline)

@@ -293,6 +293,25 @@ async def test_without_a_policy_the_application_must_seek(
         assert values(await take(consumer, 5)) == numbered(5)
 
 
+@pytest.mark.parametrize("paused", [False, True])
+async def test_a_position_whose_lookup_failed_is_looked_up_again(
+    cluster: FakeCluster, make: MakeConsumer, paused: bool
+) -> None:
+    """Although nothing reads, which would raise the error, too."""
+    append(cluster, numbered(5))
+    consumer = make()
+    await consumer.start()
+    cluster.control(ApiKey.LIST_OFFSETS, error=TopicAuthorizationFailedError.errno)
+    consumer.assign([P0])
+    if paused:
+        consumer.pause(P0)
+    with pytest.raises(TopicAuthorizationFailedError):
+        await consumer.position(P0)
+    assert await consumer.position(P0) == 0
+    consumer.resume(P0)
+    assert (await consumer.getone()).offset == 0
+
+
 async def test_an_assignment_may_be_sought_at_once(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
