@@ -349,8 +349,9 @@ class Commits:
 
     async def _overtake(self) -> None:
         """Cancel the periodic commit: the commit that follows is newer."""
-        task = self._by_clock
-        if task is not None and not task.done():
+        # If the interval has passed, the clock begins another one at the end of the first.
+        while (task := self._by_clock) is not None and not task.done():
             task.cancel()
             await asyncio.wait([task])
-            self._by_clock = None  # the task may have been cancelled before its first step
+            if self._by_clock is task:
+                self._by_clock = None  # the task was cancelled before its first step

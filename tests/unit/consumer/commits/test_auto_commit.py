@@ -388,6 +388,21 @@ async def test_a_periodic_commit_that_has_not_started_is_overtaken_too(rig: Rig)
     await committed(rig, 2)
 
 
+async def test_the_last_commit_overtakes_one_that_the_clock_begins_meanwhile(rig: Rig) -> None:
+    """The interval passed while the first was in flight, so another is due at its end."""
+    never = asyncio.Event()
+    rig.store.answers = [never]
+    rig.give(A, 5)
+    rig.commits.on_read(waiting=True)
+    await until(lambda: bool(rig.store.commits))
+    await asyncio.sleep(2 * rig.options.auto_commit_interval)
+    rig.store.answers = [None, never]
+    async with asyncio.timeout(5):
+        await rig.commits.before_revoke([A], rig.soon)
+    assert rig.commits.counters.commits == 1
+    assert rig.store.offsets == [{A: 5}, {A: 5}]
+
+
 async def test_close_waits_for_commits_of_revoked_partitions(rig: Rig) -> None:
     gate = asyncio.Event()
     rig.store.answers = [gate]
