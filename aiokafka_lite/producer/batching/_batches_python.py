@@ -436,9 +436,17 @@ class BatchCore(AppendCore):
         if batch is queue.open:
             self.cut_short(queue, batch)
         batch.compressing = True
-        work = codec_threads.run(
-            self.loop, batch.builder.seal, options.compression, options.compression_level
+        producer_id, epoch = batch.producer or (-1, -1)  # a piece has its number already
+        seal = partial(
+            batch.builder.seal,
+            options.compression,
+            options.compression_level,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=batch.base_sequence,
+            transactional=self.identity.transactional,
         )
+        work = codec_threads.run(self.loop, seal)
         work.add_done_callback(partial(self._on_compressed, queue, batch))
         return True
 

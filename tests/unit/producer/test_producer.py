@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import random
 import warnings
 import weakref
 from collections.abc import Callable
@@ -234,7 +235,7 @@ async def test_large_batches_are_compressed_by_another_thread(
     run = codec_threads.run
 
     def spy(loop: asyncio.AbstractEventLoop, function: Any, *arguments: Any) -> Any:
-        handed_over.append(getattr(function, "__name__", None))
+        handed_over.append(getattr(getattr(function, "func", function), "__name__", None))
         return run(loop, function, *arguments)
 
     async with FakeCluster(topics={"orders": 2}) as cluster:
@@ -250,6 +251,42 @@ async def test_large_batches_are_compressed_by_another_thread(
         assert handed_over.count("seal") >= 4
         assert [record.value for record in stored(cluster, "orders")[1]] == values
         assert producer._sender.pool.used == 0
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+async def test_large_pieces_of_a_split_batch_keep_their_numbers(
+    make_producer: Make, transactional: bool
+) -> None:
+    """Another thread compresses them, too. Without numbers, a retry would store a piece twice, and
+    the abort would not remove it."""
+    options = {"transactional_id": "t"} if transactional else {}
+    async with FakeCluster() as cluster:
+        cluster.create_topic("orders", 1, configs={"max.message.bytes": "300000"})
+        producer = make_producer(
+            cluster, compression_type="gzip", max_batch_size=500_000, linger_ms=60_000, **options
+        )
+        await producer.start()
+        lost = cluster.control(ApiKey.PRODUCE, after_handling=True, disconnect=True, when=small)
+        if transactional:
+            await producer.begin_transaction()
+        values = [random.Random(number).randbytes(10_000) for number in range(40)]
+        acks = [await producer.send("orders", value) for value in values]
+        await producer.flush()
+        assert lost.hits == 1
+        assert [ack.result().offset for ack in acks] == list(range(40))
+        assert [record.value for record in cluster.records("orders")] == values
+        if transactional:
+            await producer.abort_transaction()
+            assert cluster.records("orders", committed_only=True) == []
+
+
+def small(request: Any) -> bool:
+    """True for a piece that the topic takes."""
+    return all(
+        len(data.records) <= 300_000
+        for topic in request.topic_data
+        for data in topic.partition_data
+    )
 
 
 @pytest.mark.parametrize(
