@@ -229,13 +229,13 @@ class TransactionDriver:
 
     async def close(self, deadline: float) -> None:
         """End the open transaction by the deadline: abort it unless a commit is under way."""
-        if self.machine.state in (_S.IN_TRANSACTION, _S.ABORTABLE_ERROR):
-            self.machine.abort()
-            self._end = _End(_S.ABORTING)
-            self._settle()
-            self.wake()
-        if self.machine.state in OPEN:
-            await self._until(lambda: self.machine.state not in OPEN, deadline, "abort")
+        while self.machine.state in OPEN:
+            if self.machine.state not in ENDING:  # also if the commit has failed meanwhile
+                self.machine.abort()
+                self._end = _End(_S.ABORTING)
+                self._settle()
+                self.wake()
+            await self._until(lambda: self.machine.state not in ENDING, deadline, "abort")
 
     def stop(self) -> None:
         """Stop at once; waiting calls raise ProducerClosed. Idempotent."""

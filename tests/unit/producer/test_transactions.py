@@ -581,6 +581,24 @@ async def test_stop_fails_calls_that_wait_for_the_coordinator(
         await commit
 
 
+async def test_stop_aborts_a_transaction_whose_commit_fails_meanwhile(
+    cluster: FakeCluster, producer: Any
+) -> None:
+    await producer.begin_transaction()
+    await producer.send_and_wait("orders", b"open", partition=0)
+    cluster.control(ApiKey.PRODUCE, error=TopicAuthorizationFailedError, delay=0.1)
+    refused = await producer.send("orders", b"refused", partition=0)
+    commit = asyncio.create_task(producer.commit_transaction())
+    await asyncio.sleep(0.02)
+    async with asyncio.timeout(10):
+        await producer.stop()  # delivery_timeout_ms is 120 s
+    for failed in (refused, commit):
+        with pytest.raises(TopicAuthorizationFailedError):
+            await failed
+    assert seen(cluster, ApiKey.END_TXN) == 1
+    assert await committed(cluster) == []
+
+
 @pytest.mark.parametrize("call", ["on_answer", "on_error"])
 async def test_a_bug_stops_the_producer(
     cluster: FakeCluster,
