@@ -980,7 +980,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         """Deliver the transaction's records, then commit it.
 
         A record of `send_threadsafe` that still waits for its topic or for memory is not part of
-        the transaction: its future fails.
+        the transaction: its future fails, as do those of the records that wait behind it.
 
         Raises:
             IllegalOperation: There is no `transactional_id`, or no transaction is open.
@@ -994,13 +994,14 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         Cancellation: stops the wait; the commit continues.
         """
         driver = self._driver()
-        self._hand_over.serve()
+        self._hand_over.end_transaction()
         await driver.commit(self._deadline())
 
     async def abort_transaction(self) -> None:
         """Abort the transaction.
 
         Records that still wait to be sent are dropped: their acks raise TransactionAbortedError.
+        Records of `send_threadsafe` that still wait for a topic or for memory fail.
 
         Raises:
             IllegalOperation: There is no `transactional_id`, or no transaction is open.
@@ -1010,7 +1011,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
 
         Cancellation: stops the wait; the abort continues.
         """
-        await self._driver().abort(self._deadline())
+        driver = self._driver()
+        self._hand_over.end_transaction()
+        await driver.abort(self._deadline())
 
     def transaction(self) -> TransactionContext:
         """Return a transaction as a context manager: `async with producer.transaction(): ...`.

@@ -28,7 +28,13 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakMethod
 
-from aiokafka_lite.errors import BufferExhaustedError, KafkaError, KafkaTimeoutError, ProducerClosed
+from aiokafka_lite.errors import (
+    BufferExhaustedError,
+    IllegalOperation,
+    KafkaError,
+    KafkaTimeoutError,
+    ProducerClosed,
+)
 from aiokafka_lite.producer.batching.accumulator import Ack, Blocked
 from aiokafka_lite.structs import Acknowledged
 
@@ -155,6 +161,20 @@ class HandOver:
         if self._watch is None and not self._ended and (self._taken or self._task):
             self._watch = self._loop.call_later(WATCH_FOR, _Alarm(self, watch=True))
 
+    def end_transaction(self) -> None:
+        """Append the queued records; fail those that have to wait, because their transaction ends.
+
+        Otherwise records behind the one that waits would become part of the next transaction.
+        """
+        self.serve()
+        if self._task is not None:
+            self._fail_queue(
+                IllegalOperation(
+                    "Can't send: the transaction ended while this record waited for its topic, for "
+                    "memory, or behind a record that did"
+                )
+            )
+
     async def drain(self) -> None:
         """Wait until all records queued now are in a batch or have failed.
 
@@ -249,7 +269,7 @@ class HandOver:
             _fail(first.outcome, error or asyncio.CancelledError())
             self.serve()
 
-    def _fail_queue(self, error: KafkaError) -> None:
+    def _fail_queue(self, error: KafkaError | IllegalOperation) -> None:
         """Fail all queued records, and the first one, which waits outside of the queue."""
         with self._room:
             failed = list(self._queue)
@@ -350,7 +370,8 @@ def _fail(outcome: Outcome, error: BaseException) -> None:
         error = stopped
     with contextlib.suppress(InvalidStateError):  # as above
         # One error may fail many records. Each gets a copy, or the tracebacks would accumulate.
-        outcome.set_exception(copy.copy(error) if isinstance(error, KafkaError) else error)
+        ours = isinstance(error, KafkaError | IllegalOperation)
+        outcome.set_exception(copy.copy(error) if ours else error)
 
 
 def _loop_closed() -> ProducerClosed:

@@ -21,9 +21,11 @@ from aiokafka_lite import _build
 from aiokafka_lite.abc import ProducerInterceptor
 from aiokafka_lite.errors import (
     BufferExhaustedError,
+    IllegalOperation,
     KafkaTimeoutError,
     ProducerClosed,
     TopicAuthorizationFailedError,
+    TransactionAbortedError,
 )
 from aiokafka_lite.structs import ProducerRecord
 from aiokafka_lite.testing import FakeCluster
@@ -294,6 +296,49 @@ async def test_a_commit_includes_records_sent_before_it_from_other_threads(
         handed = producer.send_threadsafe("orders", b"v")
         await producer.commit_transaction()
         assert (await asyncio.wrap_future(handed)).offset == 1
+
+
+@pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
+async def test_records_behind_one_that_waits_are_not_sent_in_the_next_transaction(
+    make_producer: Make, end: str
+) -> None:
+    async with FakeCluster(topics={"orders": 1}, auto_create_topics=False) as cluster:
+        producer = make_producer(cluster, transactional_id="t")
+        await producer.start()
+        await producer.begin_transaction()
+        await producer.send_and_wait("orders", b"first")
+        handed = [producer.send_threadsafe(topic, b"v") for topic in ("later", "orders")]
+        await asyncio.sleep(0.01)
+        await getattr(producer, end)()
+        async with producer.transaction():
+            cluster.create_topic("later", 1)
+            for future in handed:
+                with pytest.raises(IllegalOperation, match="the transaction ended"):
+                    await asyncio.wait_for(asyncio.wrap_future(future), 20)
+            again = producer.send_threadsafe("orders", b"second")
+        assert (await asyncio.wrap_future(again)).topic == "orders"
+        values = [record.value for record in cluster.records("orders", committed_only=True)]
+        assert values == ([b"first"] if end == "commit_transaction" else []) + [b"second"]
+
+
+async def test_an_abort_includes_records_sent_before_it_from_other_threads(
+    make_producer: Make,
+) -> None:
+    """Even if nothing else was sent, so that the abort takes no iteration of the event loop."""
+    async with FakeCluster(topics={"orders": 1}) as cluster:
+        producer = make_producer(cluster, transactional_id="t")
+        await producer.start()
+        async with producer.transaction():
+            await producer.send("orders", b"first")
+        await producer.begin_transaction()
+        handed = asyncio.wrap_future(producer.send_threadsafe("orders", b"aborted"))
+        await producer.abort_transaction()
+        async with producer.transaction():
+            await asyncio.wait_for(asyncio.wait([handed]), 20)
+            await producer.send("orders", b"second")
+        values = [record.value for record in cluster.records("orders", committed_only=True)]
+        assert values == [b"first", b"second"]
+        assert handed.exception() is None or isinstance(handed.exception(), TransactionAbortedError)
 
 
 async def test_stop_releases_a_thread_that_waits_for_room(
