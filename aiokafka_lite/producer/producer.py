@@ -653,6 +653,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         keyed = keys is not None
         items = iter(values if keys is None else zip(values, keys, strict=True))
         append_many = self._append_many
+        accumulator = self._accumulator
+        transaction = accumulator.transaction
         try:
             while True:
                 left = append_many(
@@ -666,6 +668,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
                 else:
                     self._until_yield = self._yield_every
                     await asyncio.sleep(0)
+                    if transaction != accumulator.transaction:
+                        accumulator.check_open(transaction)
         except BaseException as error:
             error.sent = SentRecords(sent)  # type: ignore[attr-defined]  # documented above
             raise

@@ -210,6 +210,26 @@ async def group_offset(cluster: FakeCluster) -> int | None:
         return await consumer.committed(PLACE)
 
 
+async def test_send_many_does_not_continue_in_the_next_transaction(
+    cluster: FakeCluster, producer: Any
+) -> None:
+    """A transaction that is held while the previous one is being ended is aborted at once."""
+    async with producer.transaction():
+        await producer.send("orders", b"first")
+    producer._transactions._begin_delay.hold = 0.01
+    await producer.begin_transaction()
+    sending = asyncio.ensure_future(producer.send_many("orders", [b"aborted"] * 20_000))
+    await asyncio.sleep(0)
+    await producer.abort_transaction()
+    async with producer.transaction():
+        await asyncio.wait([sending])
+        await producer.send("orders", b"last")
+    assert await committed(cluster) == [b"first", b"last"]
+    with pytest.raises(IllegalOperation, match="Can't send") as raised:
+        sending.result()
+    assert 0 < len(raised.value.sent) < 20_000  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("told", [5, (5, "note"), OffsetAndMetadata(5, "")], ids=str)
 async def test_offsets_are_committed_with_the_transaction(
     cluster: FakeCluster, producer: Any, told: Any
