@@ -19,7 +19,7 @@ import copy
 import itertools
 import ssl
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cached_property, partial
 from os import PathLike
@@ -1065,20 +1065,28 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
 
     # Records that cannot be appended at once
 
-    async def _send_blocked(self, blocked: Blocked) -> Ack:
+    # The transaction is the one of the call: the coroutine may begin after that has ended.
+
+    def _send_blocked(self, blocked: Blocked) -> Coroutine[Any, Any, Ack]:
+        return self._send_waiting(blocked, self._accumulator.transaction)
+
+    def _send_blocked_and_wait(self, blocked: Blocked) -> Coroutine[Any, Any, Acknowledged]:
+        return self._send_waiting_and_wait(blocked, self._accumulator.transaction)
+
+    async def _send_waiting(self, blocked: Blocked, transaction: int) -> Ack:
         interceptors = self._interceptors
         if interceptors is None:
-            return await self._until_appended(blocked)
+            return await self._until_appended(blocked, transaction)
         try:
-            ack = await self._until_appended(blocked)
+            ack = await self._until_appended(blocked, transaction)
         except BaseException as error:
             interceptors.fail(blocked, error)
             raise
         interceptors.follow(blocked, ack)
         return ack
 
-    async def _send_blocked_and_wait(self, blocked: Blocked) -> Acknowledged:
-        return await (await self._send_blocked(blocked))
+    async def _send_waiting_and_wait(self, blocked: Blocked, transaction: int) -> Acknowledged:
+        return await (await self._send_waiting(blocked, transaction))
 
     async def _send_later(self, *fields: Any) -> Ack:
         self._check_home()
@@ -1119,10 +1127,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             f"topic {topic!r} or its partition is not in the metadata yet: try again"
         )
 
-    async def _until_appended(self, blocked: Blocked) -> Ack:
+    async def _until_appended(self, blocked: Blocked, transaction: int) -> Ack:
         deadline = self._deadline()
         accumulator = self._accumulator
-        transaction = accumulator.transaction
         if blocked.queue is None:  # fail at once if the record would fail once the topic is known
             _arguments.topic_name(blocked.topic)
             accumulator.size_for(blocked.key, blocked.value, blocked.headers)

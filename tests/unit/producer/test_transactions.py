@@ -210,6 +210,21 @@ async def group_offset(cluster: FakeCluster) -> int | None:
         return await consumer.committed(PLACE)
 
 
+@pytest.mark.parametrize("how", ["send", "send_and_wait"])
+async def test_a_record_that_waits_belongs_to_the_transaction_of_its_call(
+    cluster: FakeCluster, producer: Any, how: str
+) -> None:
+    """Even if its coroutine begins to run in the next one."""
+    await producer.begin_transaction()
+    waiting = asyncio.ensure_future(getattr(producer, how)("orders", b"aborted"))
+    await producer.abort_transaction()
+    async with producer.transaction():
+        with pytest.raises(IllegalOperation, match="was sent in has ended"):
+            await asyncio.wait_for(waiting, 10)
+        await producer.send("orders", b"last")
+    assert await committed(cluster) == [b"last"]
+
+
 async def test_send_many_does_not_continue_in_the_next_transaction(
     cluster: FakeCluster, producer: Any
 ) -> None:
