@@ -159,6 +159,10 @@ class TransactionalSender(Sender):
             # If batches add their partitions, the first admitted batch admits all that follow.
             self._touched.add(queue)
             return True
+        if transactions.machine.state is _S.FATAL_ERROR:
+            # Pieces of a batch that was in flight when the producer failed.
+            self._fail_unsent(transactions.machine.error, everything=True)
+            return False
         if transactions.admit(queue.topic_partition):
             self._touched.add(queue)
             if self._watched != self.accumulator.transaction:

@@ -616,6 +616,38 @@ async def test_stop_fails_calls_that_wait_for_the_coordinator(
         await commit
 
 
+@pytest.mark.parametrize(
+    "fault", [{"error": MessageSizeTooLargeError}, {}], ids=["split", "stored"]
+)
+async def test_pieces_of_a_batch_fail_at_once_after_a_fatal_error(
+    make_producer: Make, cluster: FakeCluster, fault: dict[str, Any]
+) -> None:
+    """They are queued again when the answer arrives, and nothing will be sent then."""
+
+    def size(request: Any) -> int:
+        ((data,),) = [topic.partition_data for topic in request.topic_data]
+        return len(data.records)
+
+    producer = make_producer(cluster, transactional_id="payments", linger_ms=5)
+    await producer.start()
+    await producer.begin_transaction()
+    await producer.send_and_wait("orders", b"first", partition=0)
+    cluster.control(
+        ApiKey.PRODUCE, error=MessageSizeTooLargeError, when=lambda request: size(request) > 800
+    )
+    late = cluster.control(
+        ApiKey.PRODUCE, delay=0.2, when=lambda request: size(request) < 600, **fault
+    )
+    acks = [await producer.send("orders", b"%100d" % n, partition=0) for n in range(8)]
+    await late.struck()
+    producer._transactions.machine.close(ProducerFenced("by a test"))
+    producer._transactions._settle()
+    async with asyncio.timeout(10):  # delivery_timeout_ms is 120 s
+        await asyncio.wait(acks)
+    assert isinstance(acks[-1].exception(), ProducerFenced)
+    assert producer._sender.pool.used == 0
+
+
 async def test_stop_aborts_a_transaction_whose_commit_fails_meanwhile(
     cluster: FakeCluster, producer: Any
 ) -> None:
