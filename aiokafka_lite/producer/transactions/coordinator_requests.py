@@ -131,9 +131,8 @@ class Asker:
 
     async def _find(self, step: FindCoordinator, deadline: float) -> None:
         kind, key = step.place
-        before = self._nodes.pop(step.place, None)
-        if before is not None:
-            self._cluster.coordinators.forget(kind, key, before)
+        # Without a last one, the cached one could not be used either.
+        self._cluster.coordinators.forget(kind, key, self._nodes.pop(step.place, None))
         try:
             until = min(deadline, self._loop.time() + _FIND_FOR)
             broker = await CoordinatorOf(key, kind).find(self._cluster, -1, until)

@@ -92,3 +92,26 @@ async def test_a_silent_coordinator_that_was_not_replaced_is_waited_for() -> Non
                 except KafkaTimeoutError:
                     continue
         assert cluster.count(ApiKey.END_TXN) == 2
+
+
+async def test_a_replacement_that_is_gone_before_it_is_asked_is_looked_up_again() -> None:
+    async with (
+        FakeCluster(brokers=3, topics={"orders": 1}) as cluster,
+        asyncio.timeout(20),
+        AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            transactional_id=NAME,
+            retry_backoff_ms=10,
+        ) as producer,
+    ):
+        async with producer.transaction():
+            await producer.send("orders", b"x", partition=0)
+        coordinators = producer._cluster.coordinators
+        node = coordinators.get(CoordinatorKind.TRANSACTION, NAME)
+        assert node is not None
+        cluster.move_coordinator(NAME, (node + 1) % 3, CoordinatorType.TRANSACTION)
+        # As the watch leaves it; the metadata does not list the broker any more.
+        coordinators.set(CoordinatorKind.TRANSACTION, NAME, 9)
+        async with producer.transaction():
+            await producer.send("orders", b"y", partition=0)
+        assert coordinators.get(CoordinatorKind.TRANSACTION, NAME) == (node + 1) % 3
