@@ -988,7 +988,8 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         """Continue reading at the group's committed offsets, where they exist.
 
         The offsets of records read before can no longer be sent to a transaction, because those
-        records are read again. Abort the transaction first.
+        records are read again. Abort the transaction first. If another task reads meanwhile, the
+        committed offsets are fetched again, because it may have committed them.
 
         Args:
             *partitions: All assigned partitions by default.
@@ -1005,16 +1006,24 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         """
         states = self._states_or_all(partitions)
         wanted = [state.tp for state in states]
-        # Before the request is sent: it may overtake offsets that are in flight.
-        self._core.leases.on_reread(wanted)
-        found = await self._unless_stopped(
-            self._group().commits.committed(wanted, self._core.deadline())
-        )
-        for state in states:
+        core = self._core
+        deadline = core.deadline()
+        while True:
+            # Before the request is sent: it may overtake offsets that are in flight.
+            core.leases.on_reread(wanted)
+            before = [state.position for state in states]
+            found = await self._unless_stopped(self._group().commits.committed(wanted, deadline))
+            current = [core.positions.get(state.tp) is state for state in states]
+            if all(
+                state.position == position or not is_current
+                for state, position, is_current in zip(states, before, current, strict=True)
+            ):
+                break
+            # Another task has read, and perhaps committed, records since the request was sent.
+        for state, is_current in zip(states, current, strict=True):
             commit = found.get(state.tp)
-            if commit is not None and self._core.positions.get(state.tp) is state:
-                self._core.leases.on_reread([state.tp])  # another task may have read meanwhile
-                self._core.positioning.seek(state, commit.offset, commit.leader_epoch)
+            if commit is not None and is_current:
+                core.positioning.seek(state, commit.offset, commit.leader_epoch)
         return {tp: found[tp].offset if tp in found else None for tp in (s.tp for s in states)}
 
     # --- queries

@@ -298,6 +298,25 @@ async def test_offsets_read_during_seek_to_committed_are_refused(
     assert await read(consumer) == offsets
 
 
+async def test_seek_to_committed_fetches_again_what_was_read_and_committed_meanwhile(
+    cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
+) -> None:
+    """By another task, whose transaction is over before the answer comes."""
+    consumer = await make()
+    offsets = await read(consumer)
+    await consumer.commit(dict.fromkeys(offsets, 0))
+    await consumer.seek_to_committed()
+    cluster.control(ApiKey.OFFSET_FETCH, delay=0.5, after_handling=True)
+    going_back = asyncio.create_task(consumer.seek_to_committed())
+    await asyncio.sleep(0)
+    offsets = await read(consumer)
+    async with producer.transaction():
+        await producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+    assert not going_back.done()
+    assert await going_back == offsets
+    assert {tp: await consumer.position(tp) for tp in offsets} == offsets
+
+
 async def test_a_transaction_whose_offsets_were_accepted_too_late_is_aborted(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
