@@ -20,6 +20,9 @@ JUDGED = tests/conformance tests/faults tests/foreign tests/oracle tests/real \
 # What test-fast collects: all but the folders whose every test is marked real or spark.
 FAST  := $(filter-out tests/__pycache__/ tests/real/ tests/spark/,$(sort $(wildcard tests/*/)))
 FAST_MARKS := -m "not real and not java and not brokers and not spark and not long" -q
+# What depends on the interpreter: from Python 3.12 on, `await` takes other steps than in 3.11.
+VERSIONED := tests/unit/record tests/unit/protocol tests/unit/share/handling tests/unit/share/records \
+	$(wildcard tests/unit/producer/test_send*.py tests/unit/producer/batching tests/unit/consumer/buffering tests/unit/consumer/partitions)
 # The tests of a part, or those whose ids are in the file TESTS.
 TESTED = $(if $(TESTS),@$(TESTS),$(1))
 # `make test` runs so many parts at a time, the longest first.
@@ -42,7 +45,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := AIOKAFKA_LITE_NO_NATIVE=1 $(BIN)/python -m pip -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv ready demo pipeline check test test-fast test-pure test-asan wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once endurance fault-bill scale spark-judge lint format bench bench-gate docs \
+.PHONY: help venv ready demo pipeline check test test-fast test-pure test-asan test-other-python wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once endurance fault-bill scale spark-judge lint format bench bench-gate docs \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -144,7 +147,7 @@ test: ## Run all tests except long ones and those of old brokers, in both builds
 	@$(GATES) $(PARTS)
 
 check: ready ## Run make test, lint and docs with one summary, as CI does
-	@$(GATES) $(PARTS) lint docs bench-gate
+	@$(GATES) $(PARTS) test-other-python lint docs bench-gate
 
 test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
 	@# In a new clone, one process rewrites and caches the assertions, instead of all four.
@@ -157,6 +160,11 @@ test-pure: $(DONE)/spark ## Run the unit tests of packages with native modules o
 
 wheel-test: ## Build a wheel without git, install it into a bare venv, and run the unit tests with it; PYTHON=python3.13
 	@sh tools/wheel_test.sh $(or $(PYTHON),python3) build/wheel-test -n 2 $(FLAGS)
+
+test-other-python: $(DONE)/dev ## Run the tests of native awaitables and codecs with a wheel, on the newest other Python that is installed
+	@python=$$(sh tools/other_python.sh $(BIN)/python); \
+	if [ -z "$$python" ]; then echo "SKIPPED: no other Python from 3.12 on is installed"; else \
+		OPTIONAL=1 TESTS="$(call TESTED,$(VERSIONED))" sh tools/wheel_test.sh "$$python" build/other-python -n 2 $(FLAGS); fi
 
 test-asan: $(DONE)/dev ## Test the native modules under AddressSanitizer (gcc); PROGRAMS=20000 SUITES="tests/unit/record"
 	SUITES="$(SUITES)" PROGRAMS=$(PROGRAMS) sh tools/test_asan.sh $(BIN)/python build/asan -n 2 $(FLAGS)
