@@ -6,10 +6,11 @@ cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 
-from aiokafka_lite._running_loop cimport Step, in_step, mark_step, running_loop_entry
+from aiokafka_lite._interpreter cimport (
+    PYGEN_NEXT, PYGEN_RETURN, Step, give_am_send, in_step, mark_step, running_loop_entry, stop_with,
+)
 from aiokafka_lite.producer.batching._accumulator_native cimport AppendCore
 from aiokafka_lite.producer.batching._ack_native cimport Ack, Wait
-from aiokafka_lite.producer.batching._awaiting cimport PYGEN_NEXT, PYGEN_RETURN, give_am_send, stop_with
 
 from asyncio import _get_running_loop as running_loop
 from types import GenericAlias

@@ -17,7 +17,7 @@ from asyncio import _get_running_loop as running_loop
 from time import monotonic
 
 from aiokafka_lite._consumer_record_native cimport ConsumerRecord
-from aiokafka_lite._running_loop cimport Step, in_step, mark_step, running_loop_entry
+from aiokafka_lite._interpreter cimport Step, in_step, mark_step, running_loop_entry, stop_with
 
 cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident()
@@ -25,19 +25,13 @@ cdef extern from "Python.h":
 cdef extern from *:
     """
     #include <Python.h>
-    /* StopIteration with a value but without an instance or a traceback: four times cheaper than
-       raising one (Cython's own `raise StopIteration(value)` builds both). */
-    static inline void aiokafka_lite_stop_with(PyObject *value) {
-        PyErr_SetObject(PyExc_StopIteration, value);
-    }
-    /* `await` uses am_send if the type has it, and then needs no StopIteration; Cython has no
+    /* `await` uses am_send if the type has it (3.11), and then needs no StopIteration; Cython has no
        special method for it, so the slot is set here. */
     static inline void aiokafka_lite_set_send(PyObject *type, sendfunc send) {
         ((PyTypeObject *)type)->tp_as_async->am_send = send;
         PyType_Modified((PyTypeObject *)type);
     }
     """
-    void stop_with "aiokafka_lite_stop_with"(object value) noexcept
     ctypedef enum PySendResult:
         PYGEN_RETURN
         PYGEN_ERROR

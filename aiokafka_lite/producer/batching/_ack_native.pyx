@@ -13,7 +13,7 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_GET_SIZE
 
-from aiokafka_lite.producer.batching._awaiting cimport PYGEN_NEXT, PYGEN_RETURN, give_am_send, stop_with
+from aiokafka_lite._interpreter cimport PYGEN_NEXT, PYGEN_RETURN, give_am_send, stop_with
 
 import asyncio
 from contextvars import copy_context

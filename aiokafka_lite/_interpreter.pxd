@@ -1,4 +1,5 @@
-"""What asyncio and the interpreter know of the event loop that runs in the current thread."""
+"""What native modules need of the interpreter: the event loop that runs in the current thread, and the
+results of awaits."""
 
 from cpython.object cimport PyObject
 from libc.stdint cimport uint64_t
@@ -65,3 +66,45 @@ cdef inline PyObject* running_loop_entry() except? NULL:
     if state is NULL:
         return NULL
     return PyDict_GetItemWithError(state, <PyObject*>"__asyncio_running_event_loop__")
+
+
+# A native awaitable returns its result to its awaiter, at the least cost.
+cdef extern from *:
+    """
+    /* StopIteration(value), without the traceback that raising it in Cython would build. From Python
+       3.12 on, `await` itself takes it apart: it is made by hand there, without `args`, in half of the
+       time. A tuple (a RecordMetadata is one) given to PyErr_SetObject would be unpacked into its
+       arguments. */
+    static inline void akl_stop_with(PyObject *value) {
+    #if PY_VERSION_HEX >= 0x030C0000 && !defined(PYPY_VERSION)
+        PyTypeObject *type = (PyTypeObject *)PyExc_StopIteration;
+        PyStopIterationObject *stop = (PyStopIterationObject *)type->tp_alloc(type, 0);
+        if (!stop) return;
+        stop->args = PyTuple_New(0); /* a constant of the interpreter */
+        stop->value = Py_NewRef(value);
+        PyErr_SetRaisedException((PyObject *)stop);
+    #else
+        PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, value);
+        if (stop) { PyErr_SetObject(PyExc_StopIteration, stop); Py_DECREF(stop); }
+    #endif
+    }
+
+    /* A step of a type's awaits that returns their result, where ``__next__`` has to raise it: a
+       StopIteration is made, raised and taken apart for 100 ns. The interpreter (3.11; later ones
+       in part) and asyncio's tasks look for it first. For one type a module, once. */
+    static inline void akl_give_am_send(
+        PyObject *type, int (*step)(PyObject *, PyObject *, PyObject **)
+    ) {
+    #ifndef PYPY_VERSION
+        static PyAsyncMethods methods;
+        PyTypeObject *given = (PyTypeObject *)type;
+        if (!given->tp_as_async) given->tp_as_async = &methods;
+        given->tp_as_async->am_send = (sendfunc)step;
+    #endif
+    }
+    """
+    void stop_with "akl_stop_with"(object value) noexcept
+    void give_am_send "akl_give_am_send"(
+        object type, int (*step)(PyObject *, PyObject *, PyObject **) except -1)
+    int PYGEN_RETURN
+    int PYGEN_NEXT
