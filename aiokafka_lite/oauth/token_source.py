@@ -5,7 +5,8 @@ Non-obvious:
   re-authenticates. The timer refers weakly to the source, which is never closed, and does nothing
   if the token was not used since the last renewal. Then the next call renews it.
 - Concurrent calls in one event loop share a renewal. It is cancelled with its last caller, unless
-  the timer began it.
+  the timer began it, or a caller had waited long enough and left with the old token: if slow
+  renewals ended with the patience of their callers, none would ever succeed.
 - If a renewal fails while the token is still valid, the token stays in use, and the next attempt
   is made ten seconds later.
 - A token that a broker rejects is renewed at its next use once it is ten seconds old. A newer one
@@ -29,7 +30,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aiokafka_lite.abc import AbstractTokenProvider
-from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.oauth.refresh_window import RETRY_SECONDS, refresh_at
 
 __all__ = ["Token", "TokenSource", "jwt_times"]
@@ -64,6 +64,7 @@ class _Renewal:
     loop: asyncio.AbstractEventLoop
     task: asyncio.Task[str]
     waiters: int = 0
+    background: bool = False  # it goes on without callers
 
 
 class TokenSource(AbstractTokenProvider):
@@ -105,14 +106,7 @@ class TokenSource(AbstractTokenProvider):
             return await self._renewed()
         if now < self._refresh_at:
             return kept.value
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return await self._renewed()
-        except TimeoutError:
-            return kept.value
-        except KafkaError as error:
-            self._on_failed_renewal(kept, error)
-            return kept.value
+        return await self._renewed_in_time(kept)
 
     def extensions(self) -> Mapping[str, str]:
         """Return the extensions given to the constructor."""
@@ -135,11 +129,35 @@ class TokenSource(AbstractTokenProvider):
             self._used = True
             return value
         finally:
-            renewal.waiters -= 1
-            if not renewal.waiters and not renewal.task.done():
-                renewal.task.cancel()
-                if self._renewal is renewal:
-                    self._renewal = None  # the next caller begins anew
+            self._leave(renewal)
+
+    async def _renewed_in_time(self, kept: Token) -> str:
+        """Return a new token, or the kept one, which is still valid, if that fails or is slow."""
+        loop = asyncio.get_running_loop()
+        renewal = self._begin_renewal(loop)
+        renewal.waiters += 1
+        try:
+            await asyncio.wait([renewal.task], timeout=PATIENCE)
+            if not renewal.task.done():
+                self._continue_in_background(renewal, kept)
+                return kept.value
+        finally:
+            self._leave(renewal)
+        try:
+            value = renewal.task.result()
+        except (Exception, asyncio.CancelledError) as error:  # cancelled from inside
+            self._on_failed_renewal(kept, error)
+            return kept.value
+        self._used = True
+        return value
+
+    def _leave(self, renewal: _Renewal) -> None:
+        """A caller does not wait any more."""
+        renewal.waiters -= 1
+        if not renewal.waiters and not renewal.background and not renewal.task.done():
+            renewal.task.cancel()
+            if self._renewal is renewal:
+                self._renewal = None  # the next caller begins anew
 
     def _begin_renewal(self, loop: asyncio.AbstractEventLoop) -> _Renewal:
         renewal = self._renewal
@@ -165,8 +183,14 @@ class TokenSource(AbstractTokenProvider):
             loop.call_later(delay, _on_timer, weakref.ref(self), kept, loop)
 
     def _renew_in_background(self, loop: asyncio.AbstractEventLoop, kept: Token) -> None:
-        renewal = self._begin_renewal(loop)
-        renewal.waiters += 1  # the timer's, for good: no caller's cancellation ends the renewal
+        self._continue_in_background(self._begin_renewal(loop), kept)
+
+    def _continue_in_background(self, renewal: _Renewal, kept: Token) -> None:
+        """Let no caller's cancellation end a renewal."""
+        if renewal.background:
+            return
+        renewal.background = True
+        loop = renewal.loop
 
         def on_done(task: asyncio.Task[str]) -> None:
             error = None if task.cancelled() else task.exception()

@@ -30,7 +30,7 @@ class Source(TokenSource):
         if self.gate is not None:
             await self.gate.wait()
         outcome = self.outcomes.pop(0)
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, BaseException):
             raise outcome
         return Token(f"token {self.fetched}", time.time() + outcome)
 
@@ -210,6 +210,57 @@ async def test_slow_renewal_does_not_hold_up_a_caller_with_a_valid_token(
     later(800)
     source.gate = asyncio.Event()
     assert await source.token() == "token 1"
+
+
+async def test_renewal_slower_than_its_callers_replaces_a_rejected_token(
+    later: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_source, "PATIENCE", 0.01)
+    source = Source(3600, 3600)
+    await source.token()
+    later(10)
+    source.gate = asyncio.Event()
+    for _ in range(3):  # brokers reject it again and again
+        source.on_rejected("token 1")
+        assert await source.token() == "token 1"
+    assert source.fetched == 2
+    source.gate.set()
+    async with asyncio.timeout(60):
+        while await source.token() != "token 2":
+            await asyncio.sleep(0.01)
+    assert source.fetched == 2
+
+
+async def test_slow_renewal_that_fails_is_repeated_after_a_pause(
+    later: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(token_source, "PATIENCE", 0.01)
+    source = Source(1000, KafkaConnectionError("down"), 1000)
+    await source.token()
+    later(800)
+    source.gate = asyncio.Event()
+    assert [await source.token() for _ in range(3)] == ["token 1"] * 3
+    source.gate.set()
+    async with asyncio.timeout(60):
+        while "keeps its token" not in caplog.text:
+            await asyncio.sleep(0.01)
+    assert await source.token() == "token 1"
+    assert source.fetched == 2
+    later(11)
+    assert await source.token() == "token 3"
+
+
+@pytest.mark.parametrize("error", [OSError("the secret's file is away"), asyncio.CancelledError()])
+async def test_valid_token_stays_in_use_if_its_renewal_fails_in_any_way(
+    later: Any, error: Any
+) -> None:
+    source = Source(1000, error, 1000)
+    await source.token()
+    later(800)
+    assert [await source.token() for _ in range(2)] == ["token 1"] * 2
+    assert source.fetched == 2
+    later(11)
+    assert await source.token() == "token 3"
 
 
 @pytest.mark.parametrize("error", [AuthenticationFailedError("no"), KafkaConnectionError("down")])
