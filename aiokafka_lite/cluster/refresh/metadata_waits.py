@@ -89,19 +89,21 @@ class MetadataWaits:
             topic: Its metadata was requested.
             requested: The version to wait beyond.
             deadline: In loop time.
-            request: Requests the topic again; returns the version to wait beyond.
+            request: Marks the topic as used, and requests it if it is not known; returns the
+                version to wait beyond.
         """
         began, known = asyncio.get_running_loop().time(), self._current().topics.get(topic)
         try:
             while True:
                 metadata = await self.for_version(requested, deadline)
-                requested, known = metadata.version, metadata.topics.get(topic)
-                if known is None:  # the wait was so long that the topic expired as unused
-                    requested = request(topic)
-                elif known.refused and known.error is not None:
-                    raise known.error(topic)
-                elif known.error is None and known.partitions:
-                    return known.partitions
+                known = metadata.topics.get(topic)
+                if known is not None:
+                    if known.refused and known.error is not None:
+                        raise known.error(topic)
+                    if known.error is None and known.partitions:
+                        return known.partitions
+                # Also because a topic that is not used expires, and is not requested again.
+                requested = max(request(topic), metadata.version)
         except KafkaTimeoutError as error:
             cause = error if known is None or known.error is None else known.error(topic)
             passed = asyncio.get_running_loop().time() - began

@@ -371,6 +371,16 @@ class TestTopics:
         assert cluster.metadata.topics == {}
         assert names_asked(kafka.metadata_requests[-1]) == []
 
+    async def test_awaited_topic_is_not_forgotten(self, tiny_kafka, cluster_of, soon):
+        """However long the wait is: the expiry of unused topics may be shorter."""
+        kafka = await tiny_kafka()
+        cluster = cluster_of(kafka, topic_expiry=0.05)
+        await cluster.start()
+        waiting = asyncio.create_task(cluster.partitions_of("new", soon()))
+        await asyncio.sleep(0.2)
+        kafka.topics["new"] = {0: (1, 0)}
+        assert 0 in await waiting
+
     @pytest.mark.parametrize("release", ["0.9", "4.4"])
     async def test_all_topics(self, release, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka(release=release)
