@@ -26,7 +26,7 @@ class KnownBrokers:
     def __init__(self) -> None:
         self._brokers: dict[tuple[str, int], Known] = {}
         self._misses: dict[tuple[str, int], int] = {}
-        self._suspected: tuple[str, int, str] | None = None  # address and release
+        self._suspected: dict[tuple[str, int], str] = {}  # the release that each looked like once
         self.modern = False
         """True if a broker is too new for its cluster to have brokers before 0.10."""
 
@@ -42,6 +42,7 @@ class KnownBrokers:
     def remember(self, host: str, port: int, known: Known) -> None:
         """Store what a broker's answer showed."""
         self._brokers[host, port] = known
+        self._suspected.pop((host, port), None)
         self._misses.pop((host, port), None)
         if known.api_versions >= NOT_BESIDE_OLD_ONES:
             self.modern = True
@@ -51,12 +52,14 @@ class KnownBrokers:
 
         A network that cuts connections can make any broker look old once, and treating a broker
         as old by mistake costs much, idempotence to begin with. So the broker must look old twice
-        in a row, unless other brokers are old, too.
+        in a row, unless other brokers are old, too. Each is counted apart: attempts to connect to
+        several brokers overlap, because the ladder takes longer than a refresh's patience.
         """
         if any(known.release is not None for known in self._brokers.values()):
             return True
-        suspected, self._suspected = self._suspected, (host, port, release)
-        return suspected == self._suspected
+        suspected = self._suspected.get((host, port))
+        self._suspected[host, port] = release
+        return suspected == release
 
     def forget(self, host: str, port: int) -> None:
         """Drop a broker's entry, so that the next connection detects its versions again."""

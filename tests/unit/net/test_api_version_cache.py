@@ -13,3 +13,21 @@ def test_remembers_and_forgets_by_address() -> None:
     brokers.forget("b", 1)
     assert brokers.recall("a", 9092) is None
     assert brokers.recall("a", 9093) == Known(-1, "0.9")
+
+
+def test_broker_that_looks_old_twice_is_believed_while_others_are_tried() -> None:
+    brokers = KnownBrokers()
+    assert not brokers.believes("a", 9092, "0.9")
+    assert not brokers.believes("b", 9092, "0.9")
+    assert brokers.believes("a", 9092, "0.9")
+    assert not brokers.believes("b", 9092, "0.8.2")  # another release each time
+    brokers.remember("a", 9092, Known(release="0.9"))
+    assert brokers.believes("b", 9092, "0.9")
+
+
+def test_answer_to_api_versions_clears_the_suspicion() -> None:
+    brokers = KnownBrokers()
+    assert not brokers.believes("a", 9092, "0.9")
+    brokers.remember("a", 9092, Known(api_versions=4))
+    assert not brokers.believes("a", 9092, "0.9")
+    assert brokers.believes("a", 9092, "0.9")
