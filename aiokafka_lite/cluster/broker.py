@@ -246,10 +246,14 @@ class Broker:
         """
         self._drop(error or KafkaConnectionError(f"{self} was disconnected"))
 
-    def close(self) -> None:
-        """Close permanently and at once; requests in flight and attempts fail. Idempotent."""
+    def close(self, error: KafkaError | None = None) -> None:
+        """Close permanently and at once; requests in flight and attempts fail. Idempotent.
+
+        Args:
+            error: What waiting callers get; None: that the cluster is closed.
+        """
         self.closed = True
-        self._drop(closed_error())
+        self._drop(error or closed_error())
 
     def _attempt(self, purpose: Purpose) -> _Attempt:
         outcome: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()

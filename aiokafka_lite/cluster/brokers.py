@@ -14,7 +14,7 @@ from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Broker
 from aiokafka_lite.cluster.metadata import Node
-from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.errors import KafkaConnectionError, KafkaError
 from aiokafka_lite.net.connection_options import ConnectionOptions
 
 SUSPECT_AFTER = 1.0
@@ -81,7 +81,8 @@ class Brokers:
         wanted = list(dict.fromkeys(addresses))
         for address, seed in present.items():
             if address not in wanted:
-                seed.close()
+                # The cluster is open: who waits for this address tries another one.
+                seed.close(KafkaConnectionError(f"{seed} is no longer one"))
         lowest = min((seed.node_id for seed in self._seeds), default=0)
         self._seeds = [
             present.get(address) or self._new(Node(lowest - 1 - i, *address))

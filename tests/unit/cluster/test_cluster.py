@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from aiokafka_lite.cluster import retry
 from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.metadata import LeaderHint, Node
 from aiokafka_lite.cluster.refresh import refresh_task
@@ -625,6 +626,31 @@ class TestBrokers:
         await until(lambda: kafka.brokers[2].open_connections == 0)
         await until(lambda: kafka.brokers[3].open_connections == 0)
         assert (await cluster.broker(2).connection()).in_flight == 0
+
+    async def test_caller_of_a_bootstrap_address_that_is_replaced_tries_another(
+        self, tiny_kafka, cluster_of, soon, until, monkeypatch, dead_address
+    ):
+        """The canonical names of the bootstrap addresses may change."""
+        kafka = await tiny_kafka()
+        silent = await tiny_kafka()
+        silent.brokers[1].speaking.clear()
+        canonical = kafka.bootstrap
+
+        async def canonical_addresses(addresses, timeout):
+            return canonical
+
+        monkeypatch.setattr(refresh_task, "canonical_addresses", canonical_addresses)
+        monkeypatch.setattr(refresh_task, "PATIENCE", 0.05)
+        cluster = cluster_of(kafka, options={"canonical_bootstrap": True})
+        await cluster.start()
+        canonical = [*silent.bootstrap, dead_address]
+        cluster._refresh.rebootstrap("a test wants it")
+        await until(lambda: silent.brokers[1].connections)
+        request = MetadataRequest(topics=[])
+        asking = asyncio.create_task(retry.call(cluster, request, retry.ANY, soon()))
+        await asyncio.sleep(0.1)  # it waits for the attempt to connect
+        canonical = kafka.bootstrap
+        assert (await asking).cluster_id == "tiny"
 
     async def test_no_rebootstrap_with_strategy_none(self, tiny_kafka, cluster_of, soon):
         kafka = await tiny_kafka(brokers=2)
