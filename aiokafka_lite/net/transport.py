@@ -172,6 +172,10 @@ class FrameTransport(asyncio.BufferedProtocol):
         socket = self._transport.get_extra_info("socket")
         if _VECTORED and not encrypted and socket is not None:
             self._file = socket.fileno()
+        if self._closing:
+            # An earlier socket was given up just as it was connected, as after a long block of the
+            # event loop, and `dial` has tried the next address: nobody would close that socket.
+            self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         window = self._receiver.window()

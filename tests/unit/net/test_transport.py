@@ -284,6 +284,14 @@ async def test_transport_that_never_connected_is_lost_at_once(how: str) -> None:
     assert setup.lost == []
 
 
+async def test_socket_that_connects_after_the_loss_of_another_is_closed() -> None:
+    setup = Setup()
+    setup.transport.connection_lost(None)
+    notes = Notes()
+    setup.transport.connection_made(notes)  # type: ignore[arg-type]
+    assert notes.aborted == 1
+
+
 async def test_drain_wakes_all_callers_but_cancelled_ones() -> None:
     setup = Setup()
     setup.notes.pause_after = 1
