@@ -72,27 +72,29 @@ class Race:
         running: dict[asyncio.Task[socket.socket], AddressInfo] = {}
         won: asyncio.Task[socket.socket] | None = None
         try:
-            while won is None and (self._waiting or running):
-                if self._waiting:
-                    info = self._waiting.popleft()
-                    name = f"connect to {info[4][0]}"
-                    running[asyncio.create_task(_awaited(self._connect(info)), name=name)] = info
-                pause = STAGGER if self._waiting else None
-                done, _ = await asyncio.wait(
-                    running, timeout=pause, return_when=asyncio.FIRST_COMPLETED
-                )
-                won = self._take_outcomes(done, running)
-            if won is None:
-                return None
-            info = running.pop(won)
-            self._waiting.extendleft(reversed(running.values()))
-            return info, won.result()
+            try:
+                while won is None and (self._waiting or running):
+                    if self._waiting:
+                        info = self._waiting.popleft()
+                        name = f"connect to {info[4][0]}"
+                        connecting = _awaited(self._connect(info))
+                        running[asyncio.create_task(connecting, name=name)] = info
+                    pause = STAGGER if self._waiting else None
+                    done, _ = await asyncio.wait(
+                        running, timeout=pause, return_when=asyncio.FIRST_COMPLETED
+                    )
+                    won = self._take_outcomes(done, running)
+            finally:
+                await _end(task for task in running if task is not won)
         except BaseException:
-            if won is not None and not won.cancelled() and won.exception() is None:
+            if won is not None:
                 won.result().close()
             raise
-        finally:
-            await _end(running)
+        if won is None:
+            return None
+        info = running.pop(won)
+        self._waiting.extendleft(reversed(running.values()))
+        return info, won.result()
 
     async def _only(self, info: AddressInfo) -> tuple[AddressInfo, socket.socket] | None:
         try:
@@ -127,10 +129,20 @@ async def _awaited(connecting: Awaitable[socket.socket]) -> socket.socket:
 
 
 async def _end(running: Iterable[asyncio.Task[socket.socket]]) -> None:
-    """Cancel attempts, and close the sockets of those that connected meanwhile."""
-    tasks = list(running)
-    for task in tasks:
-        task.cancel()
-    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-        if isinstance(outcome, socket.socket):
-            outcome.close()
+    """Cancel attempts, and close the sockets of those that connected meanwhile. Cancellation: stops
+    the wait; the sockets are closed all the same."""
+    ending = []
+    for task in running:
+        if task.done():
+            _close_outcome(task)
+        else:
+            task.add_done_callback(_close_outcome)
+            task.cancel()
+            ending.append(task)
+    if ending:
+        await asyncio.wait(ending)
+
+
+def _close_outcome(task: asyncio.Task[socket.socket]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()

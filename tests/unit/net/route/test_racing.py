@@ -150,3 +150,21 @@ async def test_bug_in_connecting_is_raised() -> None:
 
     with pytest.raises(ZeroDivisionError):
         await Race([A, B], fail).winner()
+
+
+@pytest.mark.parametrize("passes", range(8))
+async def test_cancellation_at_any_time_closes_the_winner_too(
+    network: Network, passes: int
+) -> None:
+    race = Race([A, B], network.connect)
+    task = asyncio.create_task(race.winner())
+    while network.tried != ["a", "b"]:
+        await asyncio.sleep(0.001)
+    network.accept("b")
+    for _ in range(passes):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()[1].close()  # type: ignore[index]
+    assert network.open == []
