@@ -280,10 +280,11 @@ class AIOKafkaClient:
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
-        if not self._cluster.closed:
-            for wait in self._waits:
-                wait.cancel()
+        waits = () if self._cluster.closed else tuple(self._waits)
         await self._cluster.close(self._deadline())
+        if waits:
+            # The close ends them with False. Cancelled ones would cancel the tasks that await them.
+            await asyncio.wait(waits)
 
     async def __aenter__(self) -> Self:
         await self.bootstrap()  # leaves nothing open if it fails

@@ -102,7 +102,24 @@ async def test_unawaited_and_failed_refreshes(brokers: FakeCluster) -> None:
         brokers.control(ApiKey.METADATA, drop=True, times=None)
         assert await client.force_metadata_update() is False
         waiting = client.force_metadata_update()
-    assert waiting.cancelled() or await asyncio.wait([waiting])
+    assert waiting.done()
+    assert await waiting is False
+
+
+async def test_close_does_not_cancel_a_task_that_awaits_a_refresh(brokers: FakeCluster) -> None:
+    client = AIOKafkaClient(bootstrap_servers=brokers.bootstrap_servers)
+    await client.bootstrap()
+    brokers.control(ApiKey.METADATA, drop=True, times=None)
+
+    async def refreshed() -> bool:
+        return await client.force_metadata_update()
+
+    task = asyncio.create_task(refreshed())
+    await asyncio.sleep(0.02)
+    await client.close()
+    await asyncio.wait([task])
+    assert not task.cancelled()
+    assert task.result() is False
 
 
 async def test_single_requests(client: AIOKafkaClient, brokers: FakeCluster) -> None:
