@@ -41,8 +41,9 @@ class Pace:
         return True
 
     def on_taken(self, waiting: bool, now: float) -> None:
-        """A request took marks; `waiting` if it left others."""
-        self.due = now + LINGER if waiting else inf
+        """A request took marks; `waiting` if it left others, which stay due when they were: a quick
+        succession of fetches must not put them off."""
+        self.due = min(self.due, now + LINGER) if waiting else inf
 
     def send_now(self, now: float) -> None:
         """Marks must not wait for a fetch."""
