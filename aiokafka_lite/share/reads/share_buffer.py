@@ -104,22 +104,25 @@ class ShareBuffer:
             Exception: The next record could not be decoded.
         """
         items = self._separate()
+        self._drop_expired(items, self._loop.time())
+        if not items:
+            return None
+        item = items.popleft()
+        if isinstance(item, BaseException):
+            raise item
+        return item
+
+    def _drop_expired(self, items: deque[Item], now: float) -> None:
+        """Drop the first items as far as they are records whose locks have ended."""
         expired = 0
-        now = self._loop.time()
-        record: Record | None = None
         while items:
-            item = items.popleft()
-            if isinstance(item, BaseException):
-                if expired:
-                    self._on_expired(expired)
-                raise item
-            if item.lock_deadline > now:
-                record = item
+            item = items[0]
+            if isinstance(item, BaseException) or item.lock_deadline > now:
                 break
+            items.popleft()
             expired += 1
         if expired:
             self._on_expired(expired)
-        return record
 
     def take_many(self, limit: int) -> list[Record]:
         """Return the next records, at most `limit` of them.
@@ -142,12 +145,15 @@ class ShareBuffer:
                     items.popleft()
             return cast(list[Record], first)
         records: list[Record] = []
-        while len(records) < limit and items:
-            if records and isinstance(items[0], BaseException):
+        while len(records) < limit:
+            self._drop_expired(items, now)
+            # An error is raised by a read of its own: it must not cost the records before it.
+            if not items or (records and isinstance(items[0], BaseException)):
                 break
-            record = self.take()
-            if record is not None:
-                records.append(record)
+            item = items.popleft()
+            if isinstance(item, BaseException):
+                raise item
+            records.append(item)
         return records
 
     def clear(self) -> None:
