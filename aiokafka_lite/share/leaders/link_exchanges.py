@@ -198,7 +198,9 @@ class LinkExchanges:
                         results.on_partition_error(
                             key, partition.error_code, partition.error_message
                         )
-                    elif partition.acquired_records:
+                    elif partition.acquired_records and not connection.closed:
+                        # While a thread decoded another partition, the connection may have been
+                        # lost: then the broker has released these records, too.
                         size += len(partition.records)
                         ranges = acquired_ranges(partition.acquired_records, budget)
                         budget -= sum(last + 1 - first for first, last, _ in ranges)

@@ -12,7 +12,7 @@ from aiokafka_lite.share import acquired_records
 PATIENCE = 60.0
 
 
-async def fill(cluster, count: int, size: int) -> None:
+async def fill(cluster, count: int, size: int, partition: int = 0) -> None:
     async with AIOKafkaProducer(
         bootstrap_servers=cluster.bootstrap_servers,
         compression_type="lz4",
@@ -20,7 +20,7 @@ async def fill(cluster, count: int, size: int) -> None:
         max_batch_size=2**20,
     ) as producer:
         acks = [
-            await producer.send("jobs", b"%d " % number + bytes(size), partition=0)
+            await producer.send("jobs", b"%d " % number + bytes(size), partition=partition)
             for number in range(count)
         ]
         await producer.flush()
@@ -76,3 +76,31 @@ async def test_locks_that_are_lost_while_a_thread_decodes_deliver_nothing(
         record = await reading
         assert (record.offset, record.delivery_count) == (0, 2)
         assert await record.accept() is None
+
+
+async def test_partitions_that_follow_in_a_response_are_lost_with_the_connection(
+    cluster, make, monkeypatch
+) -> None:
+    cluster.move_leader("jobs", 1, 0)
+    for partition in range(2):
+        await fill(cluster, 20, 10_000, partition)
+    monkeypatch.setattr(acquired_records, "LOOP_LIMIT", 50_000)
+    read = heavy_batches.read_in_thread
+    cut = False
+
+    async def wait(loop, records, limit):
+        nonlocal cut
+        if not cut:
+            cut = True
+            consumer._core._leaders._links[0]._exchanges._connection.current.close()
+        return await read(loop, records, limit)
+
+    monkeypatch.setattr(acquired_records, "read_in_thread", wait)
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        seen = set()
+        while len(seen) < 40:
+            for record in await consumer.getmany(timeout_ms=1000):
+                assert record.lock_deadline > 0
+                assert await record.accept() is None
+                seen.add((record.partition, record.offset))
+    assert cut
