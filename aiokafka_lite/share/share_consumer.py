@@ -95,7 +95,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             accepted then. They cannot replace a record by another, which would have no lock. Their
             `on_commit` is never called.
         client_rack: The rack of this client, for the broker's assignor.
-        fetch_max_wait_ms: How long a broker may wait for `fetch_min_bytes` of new records.
+        fetch_max_wait_ms: How long a broker may wait for `fetch_min_bytes` of new records, at most
+            a quarter of the time that it locks records.
         fetch_min_bytes: Bytes that end a broker's wait.
         fetch_max_bytes: Maximum bytes of one response. A single larger batch is still delivered.
         max_poll_interval_ms: After this long without a read, the consumer leaves the group until

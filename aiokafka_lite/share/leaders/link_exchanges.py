@@ -50,6 +50,11 @@ BUSY_WAIT: Final = 0.1
 """Maximum seconds of a long poll while records are held or other leaders wait for their turn."""
 
 
+LOCK_SHARE: Final = 0.25
+"""The part of a lock that a long poll may take. The time of a lock counts from the request on, so a
+record that arrives at the end of a longer one would seem to have lost its lock."""
+
+
 class _Link(Claimant, AcquisitionOwner, Protocol):
     """The link: its owner knows it, and so do its acquisitions."""
 
@@ -126,7 +131,7 @@ class LinkExchanges:
             step = session.next_fetch()
             if not reopens:
                 parts = pending.take(sent_at, session.wanted)
-            wait = options.fetch_max_wait
+            wait = min(options.fetch_max_wait, self._results.lock * LOCK_SHARE)
             if briefly or pending.holds:
                 wait = min(wait, BUSY_WAIT)
             if (
@@ -170,6 +175,7 @@ class LinkExchanges:
         if response.throttle_time_ms > 0:
             throttle = response.throttle_time_ms / 1000
             connection.on_throttled(min(throttle, LONGEST_THROTTLE))
+            self._pace.on_throttled(response.throttle_time_ms, self._time())
         if response.error_code:
             results.on_refused(response.error_code, response.error_message, parts)
             return
@@ -323,6 +329,7 @@ class LinkExchanges:
         closes: bool,
     ) -> None:
         results = self._results
+        self._pace.on_throttled(response.throttle_time_ms, self._time())
         code, message = response.error_code, response.error_message
         if code and closes:
             text = message or f"broker {self._node_id} refused to close the session"

@@ -7,6 +7,7 @@ from math import inf
 from typing import Final
 
 from aiokafka_lite._backoff import Backoff
+from aiokafka_lite.net.throttle import LONGEST_THROTTLE
 
 __all__ = ["LINGER", "Pace"]
 
@@ -63,4 +64,16 @@ class Pace:
     def pause(self, now: float) -> None:
         """Send nothing for a while, longer after each failure in a row."""
         self._failures += 1
-        self.resume_at = now + self._backoff.delay(self._failures)
+        self._pause_until(now + self._backoff.delay(self._failures))
+
+    def on_throttled(self, milliseconds: int, now: float) -> None:
+        """The broker reads nothing for a while (KIP-219).
+
+        The connection would hold a fetch for that time, which would count as time of the locks
+        that the fetch acquires.
+        """
+        if milliseconds > 0:
+            self._pause_until(now + min(milliseconds / 1000, LONGEST_THROTTLE))
+
+    def _pause_until(self, when: float) -> None:
+        self.resume_at = max(self.resume_at, when)

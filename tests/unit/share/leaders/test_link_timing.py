@@ -70,6 +70,41 @@ async def test_a_read_that_does_not_wait_asks_each_leader_once(cluster, make) ->
         assert 1 <= fetches() <= 2
 
 
+async def test_a_throttle_takes_no_time_of_the_locks(cluster, make) -> None:
+    """A fetch that the connection holds for longer than a lock lasts would acquire only records
+    that seem to have lost their locks."""
+    cluster.move_leader("jobs", 1, 0)
+
+    def throttle(response: ShareFetchResponse) -> None:
+        response.throttle_time_ms, response.acquisition_lock_timeout_ms = 1500, 1000
+
+    cluster.control(FETCH, edit=throttle, times=None)
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        for number in range(2):
+            cluster.produce("jobs", b"%d" % number, partition=0)
+            record = await consumer.getone()
+            assert (record.value, record.delivery_count) == (b"%d" % number, 1)
+            record.accept()
+
+
+async def test_a_long_poll_takes_only_a_part_of_the_lock(cluster, make) -> None:
+    waits: list[int] = []
+
+    def note(request: object) -> bool:
+        waits.append(request.max_wait_ms)  # type: ignore[attr-defined]
+        return False
+
+    cluster.control(FETCH, times=None, error=UnknownError, when=note)
+    async with make("jobs", fetch_max_wait_ms=60_000) as consumer, asyncio.timeout(PATIENCE):
+        reading = asyncio.create_task(consumer.getone())
+        while len(waits) < 2:
+            await asyncio.sleep(0.01)
+        for partition in range(2):
+            cluster.produce("jobs", b"job", partition=partition)
+        assert (await reading).delivery_count == 1
+    assert 1000 < max(waits) <= 30_000 / 4
+
+
 STRIKES = [
     (FETCH, None),  # an error of the partition
     (FETCH, ShareSessionLimitReachedError),
