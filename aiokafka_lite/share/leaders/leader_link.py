@@ -229,6 +229,7 @@ class LeaderLink:
             if self._idle:
                 if not self.session.open:
                     self._cancel_timers()
+                    self._exchanges.leave()
                     self._on_idle(self)
                     return
                 timeout = min(CLOSE_WITHIN, self._options.request_timeout)

@@ -39,6 +39,8 @@ class LinkConnection:
         self._timeout = timeout
         self._on_lost = on_lost
         self._connection: Connection | None = None
+        self._watcher: Callable[[KafkaError | None], None] | None = None  # its `on_close`
+        self._notify_broker: Callable[[KafkaError | None], None] | None = None  # the one before
 
     def expect_answer(self) -> None:
         """A request was just sent to the broker."""
@@ -96,7 +98,15 @@ class LinkConnection:
                 self._connection = None
                 self._on_lost(error)
 
+        self._watcher, self._notify_broker = on_close, notify_broker
         connection.on_close = on_close
+
+    def leave(self) -> None:
+        """The link ends, and the connection stays: a later link of this leader watches it anew."""
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.on_close is self._watcher:
+            connection.on_close = self._notify_broker
+        self._watcher = self._notify_broker = None
 
 
 def version_of(

@@ -371,6 +371,10 @@ class LinkExchanges:
         self._pace.on_taken(self._pending.waiting, self._time())
         self._link.on_taken()
 
+    def leave(self) -> None:
+        """The link ends: its connection stays."""
+        self._connection.leave()
+
     def abort(self) -> None:
         """The consumer ends: the broker may have applied the request in flight, or may not."""
         parts, self.in_flight = self.in_flight, {}

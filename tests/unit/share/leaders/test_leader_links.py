@@ -86,6 +86,30 @@ async def test_held_records_are_acknowledged_before_the_link_ends(cluster, make)
         record.accept()
 
 
+async def test_links_that_have_ended_no_longer_watch_the_connection(cluster, make) -> None:
+    """Otherwise it keeps them all, and a chain of a thousand watchers ends in a RecursionError."""
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        leaders, assignment = consumer._core._leaders, consumer.assignment()
+        connections, watchers = set(), set()
+        for number in range(3):
+            cluster.produce("jobs", b"%d" % number, partition=0)
+            assert await (await consumer.getone()).accept() is None
+            connection = leaders._links[0]._exchanges._connection.current
+            leaders.route(())
+            await until(lambda: not leaders._links)
+            connections.add(connection)
+            watchers.add(connection.on_close)
+            leaders.route(assignment)
+        assert len(connections) == len(watchers) == 1
+        link = leaders._links[0]
+        cluster.produce("jobs", b"held", partition=0)
+        record = await consumer.getone()
+        connection.close()
+        assert record.lock_deadline == 0.0
+        assert leaders._links[0] is link
+        assert (await consumer.getone()).delivery_count == 2
+
+
 async def test_a_session_that_cannot_be_closed_fails_no_read(cluster, make) -> None:
     fill(cluster, 1)
     async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
