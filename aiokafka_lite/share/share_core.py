@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka_lite._home import check_home
@@ -284,8 +284,7 @@ class ShareCore:
     def subscribe(self, topics: frozenset[str]) -> None:
         """Replace the subscription; buffered records of other topics are released."""
         self.topics = topics
-        for record in self.buffer.take_others(topics):
-            record._marks.mark_undecided(record.offset, record.offset, RELEASE)
+        _release(self.buffer.take_others(topics))
         if self.started:
             self._track_topics()
             if topics:
@@ -355,6 +354,9 @@ class ShareCore:
         return self.reads.claim(link)
 
     def on_items(self, items: Sequence[Item], tp: TopicPartition) -> None:
+        if tp.topic not in self.topics:  # the fetch was in flight when the subscription changed
+            _release(item for item in items if not isinstance(item, BaseException))
+            items = [item for item in items if isinstance(item, BaseException)]
         self.reads.on_items(items)
 
     def begin(self) -> None:
@@ -434,6 +436,12 @@ class ShareCore:
             self.crash = failure
             self.group.on_fail(failure)  # for a start that waits
             self.buffer.wake()
+
+
+def _release(records: Iterable[Record]) -> None:
+    """Release records that no read has returned."""
+    for record in records:
+        record._marks.mark_undecided(record.offset, record.offset, RELEASE)
 
 
 def mark(acquisition: Marks, offset: int, kind: int) -> Acknowledgement:

@@ -395,6 +395,28 @@ async def test_unsubscribe_and_subscribe_again(cluster, make) -> None:
         await drain(consumer, values)
 
 
+@pytest.mark.parametrize("topics", [[], ["more"]])
+async def test_records_that_arrive_after_the_end_of_their_subscription_are_released(
+    cluster, make, topics
+) -> None:
+    cluster.create_topic("more", 1)
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        assert not await consumer.getmany(timeout_ms=200)
+        await asyncio.sleep(0.2)  # its last fetch has ended
+        fault = cluster.control(ApiKey.SHARE_FETCH, delay=0.2, after_handling=True, node=0)
+        cluster.produce("jobs", b"0", partition=0)
+        reading = asyncio.create_task(consumer.getone())
+        await fault.struck()
+        reading.cancel()
+        if topics:
+            consumer.subscribe(topics)
+        else:
+            consumer.unsubscribe()
+        while cluster.share_group("workers").acquired:
+            await asyncio.sleep(0.01)
+        assert not await consumer.getmany(timeout_ms=100)
+
+
 async def test_records_copy_and_pickle_as_plain_ones(cluster, make) -> None:
     fill(cluster, 1)
     async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
