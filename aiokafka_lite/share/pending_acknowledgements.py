@@ -152,14 +152,17 @@ class PendingAcknowledgements:
         return self._open.keys()
 
     def find(self, topic_partition: TopicPartition, offset: int) -> Acquisition | None:
-        """Return the acquisition that an offset is locked by, or None."""
-        for acquisitions in self._open.values():
+        """Return the newest acquisition that an offset is locked by, or None."""
+        found: Acquisition | None = None
+        for acquisitions in self._open.values():  # of a recreated topic there may be several
             for acquisition in reversed(acquisitions):
                 if acquisition.topic_partition != topic_partition:
                     break
                 if acquisition.covers(offset):
-                    return acquisition
-        return None
+                    if found is None or acquisition.deadline > found.deadline:
+                        found = acquisition
+                    break
+        return found
 
     # sending
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
@@ -126,12 +127,13 @@ class LeaderLinks:
         return share, False
 
     def find(self, tp: TopicPartition, offset: int) -> Acquisition | None:
-        """Return the acquisition that an offset is locked by, or None."""
-        for link in self._links.values():
-            acquisition = link.pending.find(tp, offset)
-            if acquisition is not None:
-                return acquisition
-        return None
+        """Return the newest acquisition that an offset is locked by, or None.
+
+        A former leader's may be older, and not known to be lost yet.
+        """
+        each_found = (link.pending.find(tp, offset) for link in self._links.values())
+        found = [acquisition for acquisition in each_found if acquisition is not None]
+        return max(found, key=attrgetter("deadline"), default=None)
 
     async def flush(self) -> None:
         """Send all marks now, and wait for their results."""

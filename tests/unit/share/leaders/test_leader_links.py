@@ -86,6 +86,21 @@ async def test_held_records_are_acknowledged_before_the_link_ends(cluster, make)
         record.accept()
 
 
+async def test_a_place_means_the_newest_delivery(cluster, make) -> None:
+    """The former leader's lock is not known to be lost until it is asked."""
+    cluster.produce("jobs", b"0", partition=0)
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        stale = await consumer.getone()
+        cluster.move_leader("jobs", 0, 1)
+        await consumer._core.cluster.refresh(asyncio.get_running_loop().time() + PATIENCE)
+        again = await consumer.getone()
+        assert (stale.offset, again.offset) == (0, 0)
+        assert stale.lock_deadline > 0
+        assert await consumer.acknowledge("jobs", 0, 0) is None
+        assert again.settled
+        assert not stale.settled
+
+
 async def test_links_that_have_ended_no_longer_watch_the_connection(cluster, make) -> None:
     """Otherwise it keeps them all, and a chain of a thousand watchers ends in a RecursionError."""
     async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
