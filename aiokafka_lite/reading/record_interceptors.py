@@ -8,6 +8,7 @@ once a minute.
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, Final
@@ -51,7 +52,8 @@ class Interceptors:
                 if not _are_records(changed):
                     raise TypeError(f"on_consume() should return a list of records, not {changed}")
                 records = changed
-            except Exception as error:
+            except (Exception, CancelledError) as error:
+                # A cancellation would end the task of the fetches unnoticed.
                 times = self._failures.on_failure(interceptor, "on_consume", error, monotonic())
                 if times is not None:
                     log.exception(

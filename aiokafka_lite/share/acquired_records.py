@@ -178,7 +178,8 @@ class Decoding:
             if self.value_deserializer is not None:
                 part = "value"
                 record.value = _deserialized(self.value_deserializer, record, value)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as raised:
+            error = raised if isinstance(raised, Exception) else _cancelled(raised)
             record.key, record.value = key, value
             attach_record(error, part, record, "acknowledge() it by its offset")
             where = f"{record.topic}-{record.partition} offset {record.offset}"
@@ -287,6 +288,14 @@ def _end_of_batch(view: memoryview, offset: int) -> tuple[int, int] | None:
             return base + delta + 1, at + size
         at += size
     return None
+
+
+def _cancelled(raised: asyncio.CancelledError) -> KafkaError:
+    """The error for a deserializer that raised a cancellation, as the result of a cancelled future
+    does: it would end the leader's task unnoticed, and every read would wait for ever."""
+    error = KafkaError(f"the deserializer raised {raised!r}")
+    error.__cause__ = raised
+    return error
 
 
 def _deserialized(

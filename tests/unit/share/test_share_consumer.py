@@ -417,6 +417,28 @@ async def test_records_that_arrive_after_the_end_of_their_subscription_are_relea
         assert not await consumer.getmany(timeout_ms=100)
 
 
+@pytest.mark.parametrize("policy", ["reject", "raise"])
+async def test_a_deserializer_that_raises_a_cancellation_stops_no_fetches(
+    cluster, make, policy
+) -> None:
+    def text(data: bytes) -> str:
+        if data == b"bad":
+            raise asyncio.CancelledError
+        return data.decode()
+
+    for value in (b"bad", b"good"):
+        cluster.produce("jobs", value, partition=0)
+    options = {"value_deserializer": text, "on_undecodable": policy}
+    async with make("jobs", **options) as consumer, asyncio.timeout(PATIENCE):
+        if policy == "raise":
+            with pytest.raises(KafkaError, match="CancelledError"):
+                await consumer.getone()
+            assert await consumer.acknowledge("jobs", 0, 0) is None
+        record = await consumer.getone()
+        assert record.value == "good"
+        assert await record.accept() is None
+
+
 async def test_records_copy_and_pickle_as_plain_ones(cluster, make) -> None:
     fill(cluster, 1)
     async with make("jobs") as consumer, asyncio.timeout(PATIENCE):

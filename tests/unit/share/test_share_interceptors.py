@@ -56,6 +56,20 @@ async def test_records_are_changed_and_left_out_ones_are_accepted(cluster, make)
         assert (record.value, record.delivery_count) == (b"6", 1)
 
 
+class Cancelled(ConsumerInterceptor):
+    def on_consume(self, records: Records) -> Records:
+        raise asyncio.CancelledError
+
+
+async def test_an_interceptor_that_raises_a_cancellation_stops_no_fetches(cluster, make) -> None:
+    async with make("jobs", interceptors=[Cancelled()]) as consumer, asyncio.timeout(PATIENCE):
+        for value in range(2):
+            cluster.produce("jobs", b"%d" % value, partition=0)
+            record = await consumer.getone()
+            assert record.value == b"%d" % value
+            assert await record.accept() is None
+
+
 class OddAtDelivery(Odd):
     at_delivery = True
 
