@@ -290,22 +290,28 @@ class ExactlyOnce:
         self._lease = self._core.leases.current
         parts: dict[TopicPartition, _Part] = {}
         left = self._limit
-        while left > 0:
-            try:
-                taken = self._core.buffer.take_batch(left)
-            except Exception as error:
-                if not parts:
-                    raise
-                self._failure = error  # raised after the records before it are processed
-                break
-            if taken is None:
-                break
-            left -= len(taken)
-            tp = taken.topic_partition
-            if tp in parts:
-                taken = _joined(parts[tp].taken, taken)
-            state = self._core.positions.state(tp)
-            parts[tp] = _Part(taken, state, state.generation)
+        try:
+            while left > 0:
+                try:
+                    taken = self._core.buffer.take_batch(left)
+                except Exception as error:
+                    if not parts:
+                        raise
+                    self._failure = error  # raised after the records before it are processed
+                    break
+                if taken is None:
+                    break
+                left -= len(taken)
+                tp = taken.topic_partition
+                if tp in parts:
+                    taken = _joined(parts[tp].taken, taken)
+                state = self._core.positions.state(tp)
+                parts[tp] = _Part(taken, state, state.generation)
+        except BaseException:
+            # An interrupt, or a deserializer that was cancelled: the loop does not receive the
+            # records of the partitions before.
+            self._rewind(parts.values())
+            raise
         return tuple(parts.values()) or None
 
     def _check_held(self) -> None:
@@ -326,10 +332,13 @@ class ExactlyOnce:
 
     def _give_back(self) -> None:
         """Rewind the partitions to the batch, except those that were sought or revoked since."""
-        for taken, state, generation in self._parts:
-            self._core.positioning.give_back(state, generation, taken.start, taken.start_epoch)
+        self._rewind(self._parts)
         self._failure = None
         self._end()
+
+    def _rewind(self, parts: Iterable[_Part]) -> None:
+        for taken, state, generation in parts:
+            self._core.positioning.give_back(state, generation, taken.start, taken.start_epoch)
 
     def _end(self) -> None:
         """Drop the current batch."""

@@ -320,6 +320,31 @@ async def test_cancelled_commit_loses_nothing(
     assert await output(cluster) == list(range(12))
 
 
+async def test_records_taken_before_an_interrupt_are_read_again(
+    cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
+) -> None:
+    """It interrupts the decoding of the second partition of a batch."""
+    fill(cluster, 12)
+    interrupts = [asyncio.CancelledError()]  # as of a deserializer that drives another loop
+    decoded: set[int] = set()
+
+    def deserialize(value: bytes) -> bytes:
+        decoded.add(int(value) % PARTITIONS)
+        if len(decoded) == 2 and interrupts:
+            raise interrupts.pop()
+        return value
+
+    consumer = await make(AIOKafkaConsumer, INPUT, value_deserializer=deserialize)
+    async with asyncio.timeout(10):
+        while len(consumer._core.buffer._line) < PARTITIONS:
+            await asyncio.sleep(0.001)
+    with pytest.raises(asyncio.CancelledError):
+        await cook_all(cluster, consumer, producer, 12, max_records=12)
+    assert await output(cluster) == []
+    await cook_all(cluster, consumer, producer, 12)
+    assert await output(cluster) == list(range(12))
+
+
 async def test_position_set_by_seek_is_kept_after_an_abort(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
