@@ -10,6 +10,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from aiokafka_lite import AIOKafkaProducer  # noqa: E402
+from aiokafka_lite.admin import OffsetSpec  # noqa: E402
 from aiokafka_lite.errors import (  # noqa: E402
     CorruptRecordException,
     KafkaTimeoutError,
@@ -273,6 +274,34 @@ def test_an_empty_throttled_response_does_not_mean_an_empty_range(kafka_broker, 
 
     kafka_broker.control(ApiKey.FETCH, times=8, after_handling=True, edit=throttled)
     assert len(read(kafka_broker, (kafka_topic, 0, 0, 10))) == 10
+
+
+def test_slow_tiered_storage_does_not_mean_an_empty_range(kafka_broker, kafka_topic):
+    """A broker returns no records and no error if tiered storage does not deliver them in time."""
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+
+    def without_records(response):
+        for topic in response.responses:
+            for data in topic.partitions:
+                data.records = b""
+
+    def local_from_8(response):
+        response.topics[0].partitions[0].offset = 8
+
+    def is_of_local(request):
+        return request.topics[0].partitions[0].timestamp == OffsetSpec.EARLIEST_LOCAL
+
+    slow = kafka_broker.control(ApiKey.FETCH, times=None, after_handling=True, edit=without_records)
+    question = kafka_broker.control(
+        ApiKey.LIST_OFFSETS, times=None, when=is_of_local, after_handling=True, edit=local_from_8
+    )
+    delivering = threading.Timer(1.5, slow.remove)
+    delivering.start()
+    rows = read(kafka_broker, (kafka_topic, 0, 0, 10))
+    delivering.join()
+    assert [row["offset"] for row in rows] == list(range(10))
+    assert question.hits
 
 
 def test_offsets_lost_before_the_start(kafka_broker, kafka_topic, caplog):
