@@ -21,7 +21,8 @@ Non-obvious:
   next loop resumes at the group's committed offsets: by then the start of its producer has
   completed the open transaction.
 - An `async for` does not report how it was left. So it iterates over an object of its own, whose
-  finalizer ends the loop; only `async with` knows how the loop was left.
+  finalizer ends the loop; only `async with` knows how the loop was left. The finalizer may run
+  late, or never: a batch is committed only by the loop (or the block) that took it.
 """
 
 import asyncio
@@ -89,7 +90,8 @@ def exactly_once(
     no need to await the acknowledgements. After a retriable failure (a rebalance, an unavailable
     broker) the transaction is aborted, and its records are delivered again. An exception in the
     body, including one from `send`, ends the loop: the transaction is aborted, and its records are
-    the next to be read.
+    the next to be read. Catch it outside the block, not within: another loop in the same block
+    commits the batch of the one before.
 
     Without `async with` (`async for batch in exactly_once(...)`), the loop cannot tell how it was
     left: even after `break`, the current batch is aborted, in the background. The loop ends, after
@@ -181,6 +183,8 @@ class ExactlyOnce:
         self._committing = False  # the commit was requested
         self._through = asyncio.Event()  # set while there is no current batch
         self._in_block = False
+        self._visit: object = None  # the current block, or the current loop outside of a block
+        self._taken_in: object = None  # the visit that took the current batch
         self._failure: Exception | None = None  # raised once the batch before it is completed
         self._failures = 0  # consecutive aborted transactions
         self._one_by_one = asyncio.Lock()  # allows one `_settle` at a time
@@ -196,6 +200,7 @@ class ExactlyOnce:
         if transactions is not None:
             self._machine = transactions.machine
         self._in_block = True
+        self._visit = object()
         return self
 
     async def __aexit__(
@@ -206,10 +211,10 @@ class ExactlyOnce:
     ) -> None:
         self._in_block = False
         try:
-            if error is None and self._parts:
+            if error is None and self._parts and self._taken_in is self._visit:
                 await self._commit()
         finally:
-            await self._settle_and_leave()
+            await self._settle_and_leave(self._visit, self._parts)
 
     def __aiter__(self) -> "_Loop":
         return _Loop(self, self._consumer())
@@ -239,8 +244,11 @@ class ExactlyOnce:
                         raise
                     await self._try_again(error)
 
-    async def next_batch(self) -> TransactionBatch:
+    async def next_batch(self, loop: object = None) -> TransactionBatch:
         """Commit the current batch and return the next one, waiting for it.
+
+        Args:
+            loop: Identifies the loop, whose batches no later loop outside of a block commits.
 
         Raises:
             StopAsyncIteration: The consumer was stopped.
@@ -250,6 +258,8 @@ class ExactlyOnce:
 
         Cancellation: safe. A commit in progress continues, and the end of the block awaits it.
         """
+        if not self._in_block:
+            self._visit = loop
         await self._take_over()
         if self._parts:
             try:
@@ -263,6 +273,7 @@ class ExactlyOnce:
             self._parts = await self._core.reader.until_taken(self._take)
         except ConsumerStoppedError:
             raise StopAsyncIteration from None
+        self._taken_in = self._visit
         self._through.clear()
         try:
             await self._producer.begin_transaction()  # does not suspend
@@ -271,15 +282,18 @@ class ExactlyOnce:
             raise
         return TransactionBatch(tuple(part.taken for part in self._parts))
 
-    def on_left(self) -> None:
-        """The loop has ended. Called by a finalizer, in any thread."""
+    def on_left(self, left: object) -> None:
+        """A loop has ended. Called by a finalizer, in any thread."""
         loop = self._core.loop
         if not self._in_block and not loop.is_closed():
-            loop.call_soon_threadsafe(self._on_left)
+            loop.call_soon_threadsafe(self._on_left, left)
 
-    def _on_left(self) -> None:
+    def _on_left(self, left: object) -> None:
+        if self._visit is not left:
+            return  # the next loop settles the batch of this one, or has a batch of its own
         if self._parts:
-            self._tasks.spawn(self._settle_and_leave(), "end a transaction that was left open")
+            settling = self._settle_and_leave(left, self._parts)
+            self._tasks.spawn(settling, "end a transaction that was left open")
         else:
             self._leave()
 
@@ -377,15 +391,18 @@ class ExactlyOnce:
         self._failures = 0
         self._end()
 
-    async def _settle(self, *, without_timeout: bool) -> None:
+    async def _settle(self, parts: tuple[_Part, ...], *, without_timeout: bool) -> None:
         """End the transaction, with an abort unless a commit is in progress, and rewind to the
         uncommitted records. A batch whose commit may have taken place stays current.
+
+        Args:
+            parts: The batch; nothing happens if it is no longer the current one.
 
         Raises:
             KafkaTimeoutError: Not completed in time (never if `without_timeout`).
         """
         async with self._one_by_one:
-            if not self._parts:
+            if not parts or self._parts is not parts:
                 return
             machine, producer = self._machine, self._producer
             commits = self._committing and machine.state is not _S.FATAL_ERROR
@@ -426,7 +443,7 @@ class ExactlyOnce:
     async def _try_again(self, error: KafkaError) -> None:
         """Have the batch read again, after a pause, because its commit failed; raise the error if
         a retry cannot succeed."""
-        await self._settle(without_timeout=True)
+        await self._settle(self._parts, without_timeout=True)
         passes = error.retriable or isinstance(error, _PASSES)
         if not passes or self._machine.state is not _S.READY:
             raise error
@@ -441,8 +458,10 @@ class ExactlyOnce:
         """Settle the batch that a previous loop has left."""
         before = self._group.work
         if isinstance(before, ExactlyOnce) and before is not self:
-            await before._settle(without_timeout=True)
+            await before._settle(before._parts, without_timeout=True)
             await before._read_on()
+        elif self._taken_in is not self._visit:
+            await self._settle(self._parts, without_timeout=True)
         self._group.work = self
 
     async def _read_on(self) -> None:
@@ -464,13 +483,14 @@ class ExactlyOnce:
         self._failure = None
         self._end()
 
-    async def _settle_and_leave(self) -> None:
+    async def _settle_and_leave(self, visit: object, parts: tuple[_Part, ...]) -> None:
         try:
-            await self._settle(without_timeout=False)
+            await self._settle(parts, without_timeout=False)
         except KafkaError as error:
             log.warning("%s: a transaction could not be ended: %s", self._label, error)
-        self._through.set()  # no code processes a remaining batch
-        self._leave()
+        if self._visit is visit:
+            self._through.set()  # no code processes a remaining batch
+            self._leave()
 
     @property
     def _label(self) -> str:
@@ -490,20 +510,21 @@ class _Loop:
         consumer: Kept alive during the iteration.
     """
 
-    __slots__ = ("_batches", "_consumer")
+    __slots__ = ("_batches", "_consumer", "_name")
 
     def __init__(self, batches: ExactlyOnce, consumer: AIOKafkaConsumer | None) -> None:
         self._batches = batches
         self._consumer = consumer
+        self._name = object()  # which the finalizer can pass on
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> TransactionBatch:
-        return await self._batches.next_batch()
+        return await self._batches.next_batch(self._name)
 
     def __del__(self) -> None:
-        self._batches.on_left()
+        self._batches.on_left(self._name)
 
 
 def _joined(one: RecordBatch, other: RecordBatch) -> RecordBatch:

@@ -4,7 +4,7 @@ import asyncio
 import gc
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -265,6 +265,62 @@ async def test_leaving_a_loop_without_a_block_aborts_its_batch(
     assert await output(cluster) == list(range(12))
     assert consumer._core.group is not None
     assert consumer._core.group.work is None
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+async def test_another_loop_over_the_same_object_commits_no_batch_that_failed(
+    cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer, steps: int
+) -> None:
+    fill(cluster, 12)
+    batches = exactly_once(consumer, producer, max_records=3)
+    failures, seen = 3, 0
+    async with asyncio.timeout(20):
+        while seen < 12:
+            try:
+                async for batch in batches:
+                    await cook(producer, batch)
+                    if failures:
+                        failures -= 1
+                        await stumble()
+                    seen = read_so_far(cluster) + len(batch)
+                    if seen == 12:
+                        break
+            except ZeroDivisionError:
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+    await cook_all(cluster, consumer, producer, 12)
+    assert await output(cluster) == list(range(12))
+
+
+async def test_batch_of_a_loop_within_a_generator_is_read_again_after_an_exception(
+    cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
+) -> None:
+    """The generator, and with it the loop, is closed later than the next loop begins."""
+    fill(cluster, 12)
+    batches = exactly_once(consumer, producer, max_records=6)
+
+    async def orders() -> AsyncGenerator[Any, None]:
+        async for batch in batches:
+            for record in batch:
+                yield record
+
+    left = orders()
+
+    async def work() -> None:
+        async for record in left:
+            await producer.send(OUTPUT, record.value, partition=record.partition)
+            await stumble()
+
+    with pytest.raises(ZeroDivisionError):
+        await work()
+    async with asyncio.timeout(20):
+        async for batch in batches:
+            await cook(producer, batch)
+            if read_so_far(cluster) + len(batch) >= 12:
+                break
+    await cook_all(cluster, consumer, producer, 12)
+    await left.aclose()
+    assert await output(cluster) == list(range(12))
 
 
 async def test_batch_of_a_cancelled_task_is_read_again(
