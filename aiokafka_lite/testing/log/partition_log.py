@@ -128,15 +128,25 @@ class PartitionLog:
 
         Returns:
             The offset of the batch's first record.
+
+        Raises:
+            KafkaStorageError: The store cannot write the batch; the log does not have it.
         """
         base_offset = self.end_offset
+        latest = self.max_timestamp, self._max_timestamp_offset
         timestamp = header.max_timestamp if append_time_ms is None else append_time_ms
         stored = self._add(batch, base_offset, base_offset + header.last_offset_delta, timestamp)
         rebase(stored, 0, base_offset, leader_epoch)
         if append_time_ms is not None:
             stamp_append_time(stored, append_time_ms)
         if self._store is not None:
-            self._store.append(stored)
+            try:
+                self._store.append(stored)
+            except BaseException:
+                self._cut(base_offset)  # or consumers would read a batch that was refused
+                self._cut_index(base_offset)
+                self.max_timestamp, self._max_timestamp_offset = latest
+                raise
         return base_offset
 
     def load(

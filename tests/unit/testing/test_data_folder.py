@@ -200,6 +200,9 @@ def test_a_disk_that_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert log_file(folder, "orders").stat().st_size == size
         with pytest.raises(KafkaStorageError, match="an earlier write failed"):
             cluster.produce("orders", b"three")
+        # What was refused is not in memory either: a retried batch would be read several times.
+        assert values(cluster) == [b"one"]
+        assert cluster.partition("orders", 0).log.end_offset == 1
     with FakeCluster(data_dir=folder) as cluster:
         assert values(cluster) == [b"one"]
         assert cluster.produce("orders", b"two") == 1
