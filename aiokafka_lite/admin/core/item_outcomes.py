@@ -194,7 +194,7 @@ class Outcomes(Generic[K, V]):
     def _fail(self, item: K, error: KafkaError) -> None:
         self._failure = self._failure or error
         last = self._pending[item]
-        if isinstance(last, ThrottlingQuotaExceededError):
+        if isinstance(last, ThrottlingQuotaExceededError) and item not in self._in_flight:
             self._settle(item, last)  # the quota is the reason, not the time
             return
         mine = copy.copy(error)

@@ -100,6 +100,18 @@ def test_the_deadline_names_each_items_last_error() -> None:
     assert isinstance(errors["b"], ThrottlingQuotaExceededError)
 
 
+def test_a_quota_is_no_reason_once_a_later_request_may_have_been_carried_out() -> None:
+    outcomes = outcomes_of("a")
+    asked = outcomes.begin()
+    outcomes.on_code("a", ThrottlingQuotaExceededError.errno, "slow down")
+    outcomes.end(asked)
+    outcomes.begin()
+    outcomes.fail_pending(KafkaTimeoutError("CreateTopics timed out"))
+    error = outcomes.results()["a"]
+    assert isinstance(error, KafkaTimeoutError)
+    assert isinstance(error.__cause__, ThrottlingQuotaExceededError)
+
+
 def test_a_request_without_a_response_is_remembered_for_its_items() -> None:
     outcomes = outcomes_of("a", "b")
     outcomes.begin(["a"])
