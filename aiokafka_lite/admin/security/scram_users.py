@@ -17,12 +17,18 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from aiokafka_lite._arguments import whole, wire_string
+from aiokafka_lite._threads import ThreadPool
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_errors import only_controller_errors, perhaps_ours
 from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
 from aiokafka_lite.cluster.retry import ANY, CONTROLLER, raise_error_code
-from aiokafka_lite.errors import IllegalArgumentError, KafkaError, ResourceNotFoundError
+from aiokafka_lite.errors import (
+    IllegalArgumentError,
+    KafkaError,
+    KafkaTimeoutError,
+    ResourceNotFoundError,
+)
 from aiokafka_lite.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -50,6 +56,9 @@ MOST_ITERATIONS: Final = 16384
 """What brokers accept."""
 _SALT_SIZE: Final = 20
 _FEATURE: Final = "Administering SCRAM credentials"
+
+_threads: Final = ThreadPool("aiokafka_lite-scram", 2)
+"""For the salting, which can take seconds: not those that decompress records."""
 
 
 class ScramMechanism(enum.IntEnum):
@@ -188,7 +197,11 @@ async def alter_user_scram_credentials(
     """See `AIOKafkaAdminClient.alter_user_scram_credentials`."""
     deadline = dispatcher.deadline(timeout_ms)
     wanted = _by_user(alterations)
-    salted = await asyncio.to_thread(_salt_all, wanted)  # slow by design
+    try:
+        async with asyncio.timeout_at(deadline):  # salting is slow by design
+            salted = await _threads.run(asyncio.get_running_loop(), _salt_all, wanted)
+    except TimeoutError:
+        raise KafkaTimeoutError("the passwords were not salted in time; nothing was sent") from None
     outcomes: Outcomes[str, None] = Outcomes(
         wanted, _label, retriable=only_controller_errors(False)
     )

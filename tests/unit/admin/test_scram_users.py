@@ -1,7 +1,10 @@
 """Describing and altering the SCRAM credentials of users."""
 
+import asyncio
 import logging
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,10 +16,12 @@ from aiokafka_lite.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from aiokafka_lite.admin.security import scram_users
 from aiokafka_lite.errors import (
     ClusterAuthorizationFailedError,
     IllegalArgumentError,
     KafkaProtocolError,
+    KafkaTimeoutError,
     NotControllerError,
     ResourceNotFoundError,
     UnacceptableCredentialError,
@@ -83,6 +88,40 @@ async def test_a_client_logs_in_with_a_password_that_was_set(mechanism: ScramMec
             ) as alice:
                 with pytest.raises(ClusterAuthorizationFailedError):
                     await alice.describe_user_scram_credentials()
+
+
+async def test_passwords_are_salted_while_the_default_executor_is_full(
+    admin: AIOKafkaAdminClient,
+) -> None:
+    loop, free = asyncio.get_running_loop(), threading.Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    at_work = loop.run_in_executor(None, free.wait, 60)
+    try:
+        async with asyncio.timeout(30):
+            altered = await admin.alter_user_scram_credentials(
+                [UserScramCredentialUpsertion("alice", SHA_256, PASSWORD)]
+            )
+        altered.raise_for_errors()
+        assert not at_work.done()
+    finally:
+        free.set()
+        await at_work
+
+
+async def test_salting_ends_with_the_deadline(
+    admin: AIOKafkaAdminClient, brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = threading.Event()
+    monkeypatch.setattr(scram_users, "_salt_all", lambda wanted: free.wait(60))
+    try:
+        async with asyncio.timeout(30):
+            with pytest.raises(KafkaTimeoutError, match="nothing was sent"):
+                await admin.alter_user_scram_credentials(
+                    [UserScramCredentialUpsertion("alice", SHA_256, PASSWORD)], timeout_ms=50
+                )
+    finally:
+        free.set()
+    assert altered_users(brokers) == []
 
 
 async def test_passwords_and_salts_are_in_no_repr_log_or_error(
