@@ -9,23 +9,31 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from aiokafka_lite._arguments import whole, wire_string
 from aiokafka_lite.admin.core.dispatcher import Dispatcher
-from aiokafka_lite.cluster.broker import PerVersion
+from aiokafka_lite.admin.core.item_errors import only_controller_errors, perhaps_ours
+from aiokafka_lite.admin.core.item_outcomes import Outcomes
 from aiokafka_lite.cluster.retry import ANY
-from aiokafka_lite.errors import IllegalArgumentError
+from aiokafka_lite.errors import DelegationTokenNotFound, IllegalArgumentError
 from aiokafka_lite.protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
 )
 from aiokafka_lite.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
 )
-from aiokafka_lite.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from aiokafka_lite.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from aiokafka_lite.protocol.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from aiokafka_lite.protocol.messages.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
 
 __all__ = [
     "DelegationToken",
@@ -39,6 +47,16 @@ _OWNERS_FROM: Final = 3
 """The version in which a token can have another owner than its requester (KIP-373)."""
 _DEFAULT: Final = -1  # a period: the broker's default; of an expiry: at once
 _FEATURE: Final = "Delegation tokens"
+_TOKEN: Final = "delegation token"
+
+
+class _Answer(Protocol):
+    """A response about one token."""
+
+    error_code: int
+
+
+A = TypeVar("A", bound=_Answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +104,7 @@ async def create_delegation_token(
     of = None if owner is None else _principal("owner", owner)
     lifetime = _period("max_lifetime_ms", max_lifetime_ms)
 
-    def build(version: int) -> CreateDelegationTokenRequest:
+    def build(version: int, pending: list[str]) -> CreateDelegationTokenRequest:
         request = CreateDelegationTokenRequest(
             renewers=[CreatableRenewers(kind, name) for kind, name in may_renew],
             max_lifetime_ms=lifetime,
@@ -95,13 +113,18 @@ async def create_delegation_token(
             request.owner_principal_type, request.owner_principal_name = of or (None, None)
         return request
 
-    answer = await dispatcher.ask(
-        PerVersion(CreateDelegationTokenRequest, build),
+    outcomes: Outcomes[str, CreateDelegationTokenResponse] = _outcomes()
+    results = await dispatcher.settle(
+        outcomes,
+        CreateDelegationTokenRequest,
+        build,
+        _read,
         ANY,
         deadline,
         oldest=0 if of is None else _OWNERS_FROM,
         feature=_FEATURE if of is None else "Creating a delegation token for another owner",
     )
+    answer = results.value(_TOKEN)
     return DelegationToken(
         answer.token_id,
         answer.hmac,
@@ -122,7 +145,17 @@ async def renew_delegation_token(
     request = RenewDelegationTokenRequest(
         _secret(hmac), _period("renew_period_ms", renew_period_ms)
     )
-    return (await dispatcher.ask(request, ANY, deadline, feature=_FEATURE)).expiry_timestamp_ms
+    outcomes: Outcomes[str, RenewDelegationTokenResponse] = _outcomes()
+    results = await dispatcher.settle(
+        outcomes,
+        RenewDelegationTokenRequest,
+        lambda version, pending: request,
+        _read,
+        ANY,
+        deadline,
+        feature=_FEATURE,
+    )
+    return results.value(_TOKEN).expiry_timestamp_ms
 
 
 async def expire_delegation_token(
@@ -133,7 +166,28 @@ async def expire_delegation_token(
     request = ExpireDelegationTokenRequest(
         _secret(hmac), _period("expiry_period_ms", expiry_period_ms)
     )
-    return (await dispatcher.ask(request, ANY, deadline, feature=_FEATURE)).expiry_timestamp_ms
+    outcomes: Outcomes[str, ExpireDelegationTokenResponse] = _outcomes()
+
+    def read(
+        answer: ExpireDelegationTokenResponse,
+        outcomes: Outcomes[str, ExpireDelegationTokenResponse],
+    ) -> None:
+        if answer.error_code == DelegationTokenNotFound.errno:
+            message = perhaps_ours(outcomes, _TOKEN, "expired", None)
+            outcomes.on_code(_TOKEN, answer.error_code, message)
+        else:
+            _read(answer, outcomes)
+
+    results = await dispatcher.settle(
+        outcomes,
+        ExpireDelegationTokenRequest,
+        lambda version, pending: request,
+        read,
+        ANY,
+        deadline,
+        feature=_FEATURE,
+    )
+    return results.value(_TOKEN).expiry_timestamp_ms
 
 
 async def describe_delegation_token(
@@ -167,6 +221,15 @@ async def describe_delegation_token(
         )
         for each in answer.tokens
     ]
+
+
+def _outcomes() -> Outcomes[str, A]:
+    return Outcomes([_TOKEN], str, retriable=only_controller_errors(False))
+
+
+def _read(answer: A, outcomes: Outcomes[str, A]) -> None:
+    if not outcomes.on_code(_TOKEN, answer.error_code):
+        outcomes.on_value(_TOKEN, answer)
 
 
 def _requester(kind: str, name: str) -> str | None:

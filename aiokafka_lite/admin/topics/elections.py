@@ -14,9 +14,10 @@ from aiokafka_lite.admin.core.dispatcher import Dispatcher
 from aiokafka_lite.admin.core.item_errors import only_controller_errors
 from aiokafka_lite.admin.core.item_outcomes import Outcomes, item_error
 from aiokafka_lite.admin.core.results import Results
+from aiokafka_lite.admin.core.retried_errors import FinalError, raise_to_retry
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.retry import CONTROLLER, raise_error_code
-from aiokafka_lite.errors import ElectionNotNeededError, KafkaError
+from aiokafka_lite.errors import BrokerResponseError, ElectionNotNeededError, KafkaError
 from aiokafka_lite.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -57,14 +58,26 @@ async def elect_leaders(
         timeout = dispatcher.broker_timeout_ms(deadline)
         return ElectLeadersRequest(election_type, topics, timeout)
 
+    retriable = only_controller_errors(False)
+
+    def check(response: ElectLeadersResponse) -> None:
+        try:
+            raise_error_code(response)
+        except BrokerResponseError as error:
+            raise_to_retry(error, again=retriable(error))
+
     if partitions is None:
-        answer = await dispatcher.ask(
-            PerVersion(ElectLeadersRequest, lambda version: request(None)),
-            CONTROLLER,
-            deadline,
-            oldest=oldest,
-            feature=feature,
-        )
+        try:
+            answer = await dispatcher.ask(
+                PerVersion(ElectLeadersRequest, lambda version: request(None)),
+                CONTROLLER,
+                deadline,
+                check=check,  # a repeated election does not report what the first one did
+                oldest=oldest,
+                feature=feature,
+            )
+        except FinalError as final:
+            raise final.error from None
         return Results(
             {
                 tp: outcome
@@ -73,7 +86,7 @@ async def elect_leaders(
             }
         )
     outcomes: Outcomes[TopicPartition, bool] = Outcomes(
-        as_partitions(partitions), _label, retriable=only_controller_errors(False)
+        as_partitions(partitions), _label, retriable=retriable
     )
 
     def build(version: int, pending: list[TopicPartition]) -> ElectLeadersRequest:

@@ -12,6 +12,7 @@ from aiokafka_lite.errors import (
     DelegationTokenRequestNotAllowed,
     IllegalArgumentError,
     NotControllerError,
+    RequestTimedOutError,
     UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.messages.create_delegation_token import CreateDelegationTokenResponse
@@ -120,6 +121,29 @@ async def test_errors_are_raised_and_retriable_ones_retried(
     ):
         with pytest.raises(DelegationTokenRequestNotAllowed):
             await call
+
+
+async def test_a_broker_whose_controller_was_slow_is_not_asked_for_a_second_token(
+    admin: AIOKafkaAdminClient, brokers: FakeCluster
+) -> None:
+    slow = CreateDelegationTokenResponse(error_code=RequestTimedOutError.errno)
+    brokers.control(ApiKey.CREATE_DELEGATION_TOKEN, respond_with=slow)
+    with pytest.raises(RequestTimedOutError):
+        await admin.create_delegation_token()
+    assert brokers.count(ApiKey.CREATE_DELEGATION_TOKEN) == 1
+
+
+async def test_a_token_that_an_unanswered_request_may_have_expired(
+    admin: AIOKafkaAdminClient, brokers: FakeCluster
+) -> None:
+    gone = ExpireDelegationTokenResponse(error_code=DelegationTokenNotFound.errno)
+    brokers.control(ApiKey.EXPIRE_DELEGATION_TOKEN, disconnect=True)
+    brokers.control(ApiKey.EXPIRE_DELEGATION_TOKEN, times=2, respond_with=gone)
+    with pytest.raises(DelegationTokenNotFound, match="may have expired it"):
+        await admin.expire_delegation_token(SECRET)
+    with pytest.raises(DelegationTokenNotFound) as raised:
+        await admin.expire_delegation_token(SECRET)
+    assert "earlier attempt" not in str(raised.value)
 
 
 async def test_brokers_without_a_secret_key_have_no_tokens() -> None:

@@ -14,6 +14,7 @@ from aiokafka_lite.errors import (
     NoReassignmentInProgressError,
     NotControllerError,
     PreferredLeaderNotAvailableError,
+    RequestTimedOutError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
@@ -135,6 +136,21 @@ async def test_partitions_that_a_response_leaves_out_fail(
     brokers.control(ApiKey.ELECT_LEADERS, respond_with=ElectLeadersResponse())
     elected = await admin.elect_leaders(ElectionType.PREFERRED, [FIRST])
     assert isinstance(elected[FIRST], KafkaProtocolError)
+
+
+@pytest.mark.parametrize("partitions", [None, [FIRST]])
+async def test_an_election_that_may_be_over_is_not_repeated(
+    admin: AIOKafkaAdminClient, brokers: FakeCluster, partitions: list[TopicPartition] | None
+) -> None:
+    slow = ElectLeadersResponse(error_code=RequestTimedOutError.errno)
+    brokers.control(ApiKey.ELECT_LEADERS, after_handling=True, respond_with=slow)
+    with pytest.raises(RequestTimedOutError):
+        await admin.elect_leaders(ElectionType.PREFERRED, partitions)
+    assert brokers.count(ApiKey.ELECT_LEADERS) == 1
+    moved = ElectLeadersResponse(error_code=NotControllerError.errno)
+    brokers.control(ApiKey.ELECT_LEADERS, respond_with=moved)
+    await admin.elect_leaders(ElectionType.PREFERRED, partitions)
+    assert brokers.count(ApiKey.ELECT_LEADERS) == 3
 
 
 async def test_reassignments_in_progress_are_listed(
