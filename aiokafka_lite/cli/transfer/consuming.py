@@ -5,11 +5,14 @@ Non-obvious:
   a record, so the position of a partition decides whether it is done, not what was read.
 - A group's offsets are committed after their records were written, and never those of records
   that were read but not written.
+- When the group takes a partition away, its offsets that are not committed by then are forgotten,
+  with those of records that are being written meanwhile: the next owner may have read further.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -25,6 +28,7 @@ from aiokafka_lite.cli.transfer.record_output import RecordOutput
 from aiokafka_lite.consumer.buffering.bulk_types import RecordBatch
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.record_batches import Batches
+from aiokafka_lite.errors import CommitFailedError, IllegalStateError
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["consume"]
@@ -173,6 +177,8 @@ class _Reading:
         self._output = RecordOutput(plan.write)
         self._loop = asyncio.get_running_loop()
         self._written: dict[TopicPartition, Any] = {}  # to commit
+        self._writing: TopicPartition | None = None  # None if the group took it away meanwhile
+        self._uncommitted = 0
 
     def is_over(self) -> bool:
         """True if every partition is done, or enough was written."""
@@ -186,7 +192,16 @@ class _Reading:
 
         class Listener(ConsumerRebalanceListener):
             async def on_partitions_revoked(self, revoked: Any) -> None:
-                await reading.commit(set(revoked))
+                why: object = "the group took the partition away"
+                try:
+                    await reading.commit(set(revoked))
+                except (CommitFailedError, IllegalStateError) as error:
+                    why = error
+                finally:
+                    reading.forget(set(revoked), why)
+
+            async def on_partitions_lost(self, lost: Any) -> None:
+                reading.forget(set(lost), "the group removed this reader")
 
             async def on_partitions_assigned(self, assigned: Any) -> None:
                 pass
@@ -211,11 +226,31 @@ class _Reading:
                         self._read_also(await self.discovery.added())
                         looked_at = now
                     if now - committed_at >= 1.0:
-                        await self.commit()
+                        await self.commit_meanwhile()
                         committed_at = now
         finally:
             await self.commit()
-        return FAILED if self._output.failures else OK
+        return FAILED if self._output.failures or self._uncommitted else OK
+
+    async def commit_meanwhile(self) -> None:
+        """Commit, unless the group is rebalancing: then `forget` or the next commit decides."""
+        with contextlib.suppress(CommitFailedError, IllegalStateError):
+            await self.commit()
+
+    def forget(self, partitions: set[TopicPartition], why: object) -> None:
+        """Forget the offsets of partitions that may be another reader's now."""
+        for tp in sorted(partitions):
+            unfinished = tp == self._writing
+            if unfinished:
+                self._writing = None
+            written = self._written.pop(tp, None) is not None
+            if (unfinished or written) and self._plan.commit:
+                self._uncommitted += 1
+                complain(
+                    "consume",
+                    f"{tp.topic}/{tp.partition}: records that were written could not be committed,"
+                    f" and the group delivers them again: {why}",
+                )
 
     async def commit(self, only: set[TopicPartition] | None = None) -> None:
         """Commit what was written, of these partitions or of all."""
@@ -252,9 +287,14 @@ class _Reading:
                 records = records[: self._left]
                 offsets = _up_to(offsets, tp, records[-1].offset + 1)
             self._left -= len(records)
-        if records:
-            await self._output.write(records)
-        self._written.update(offsets)
+        self._writing = tp
+        try:
+            if records:
+                await self._output.write(records)
+        finally:
+            is_ours, self._writing = self._writing is not None, None
+        if is_ours:
+            self._written.update(offsets)
         if end is not None and batch.next_offset >= end:
             self._close(tp)
 

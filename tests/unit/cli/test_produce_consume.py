@@ -5,13 +5,16 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from aiokafka_lite.cli import main
 from aiokafka_lite.cli.connection import settings
-from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.errors import UnknownMemberIdError
+from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.cli.commands import PATIENCE, Shell
 
 pytestmark = pytest.mark.timeout(300)
@@ -160,6 +163,84 @@ def test_group_commits_what_was_written(
     again = shell.ok("consume", kafka_topic, "-g", "kitchen", "-n", "1", "--no-commit")
     assert again == b"c\n"
     assert kafka_broker.committed("kitchen") == {(kafka_topic, 0): 2}
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_record_that_is_written_during_a_rebalance_is_not_committed_after_it(
+    shell: Shell, kafka_broker: FakeCluster
+) -> None:
+    kafka_broker.create_topic("orders", 2)
+    kafka_broker.produce("orders", b"x" * 900_000)  # more than a pipe takes
+    member = ("consume", "orders", "-g", "kitchen", "-X", "group.protocol=classic")
+    slow = shell.start(*member, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert slow.stdout is not None
+    assert slow.stdout.read(1) == b"x"
+    other = shell.start(*member, stdout=subprocess.DEVNULL)
+
+    def shared() -> bool:
+        view = kafka_broker.group("kitchen")
+        return view.state == "Stable" and sorted(map(len, view.members.values())) == [1, 1]
+
+    wait_until(shared)
+    assert slow.stdout.readline() == b"x" * 899_999 + b"\n"
+    wait_until(
+        lambda: (TopicPartition("orders", 0), 1) in kafka_broker.committed("kitchen").items()
+    )
+    assert slow.poll() is None  # the reader that has the partition now committed it
+    for process in (slow, other):
+        process.send_signal(signal.SIGTERM)
+    _, problems = slow.communicate(timeout=PATIENCE)
+    other.wait(PATIENCE)
+    assert slow.returncode == 143
+    assert b"orders/0: records that were written" in problems
+    assert b"Traceback" not in problems
+
+
+def test_a_reader_that_the_group_removed_rejoins(shell: Shell, kafka_broker: FakeCluster) -> None:
+    kafka_broker.create_topic("orders", 1)
+    kafka_broker.produce("orders", b"a")
+    kafka_broker.control(ApiKey.OFFSET_COMMIT, error=UnknownMemberIdError)
+    process = shell.start(
+        *("consume", "orders", "-g", "kitchen", "-X", "group.protocol=classic"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == [b"a\n", b"a\n"]
+    wait_until(
+        lambda: (TopicPartition("orders", 0), 1) in kafka_broker.committed("kitchen").items()
+    )
+    process.send_signal(signal.SIGTERM)
+    _, problems = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 143
+    assert b"orders/0: records that were written" in problems
+    assert b"Traceback" not in problems
+
+
+def test_a_commit_that_a_member_may_repeat_is_repeated(
+    shell: Shell, kafka_broker: FakeCluster
+) -> None:
+    kafka_broker.create_topic("orders", 1)
+    kafka_broker.produce("orders", b"a")
+    # The coordinator has not told the member so in a heartbeat: it still is one.
+    kafka_broker.control(ApiKey.OFFSET_COMMIT, error=UnknownMemberIdError)
+    process = shell.start(
+        *("consume", "orders", "-g", "kitchen", "-X", "group.protocol=consumer"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    wait_until(
+        lambda: (TopicPartition("orders", 0), 1) in kafka_broker.committed("kitchen").items()
+    )
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=PATIENCE) == (b"a\n", b"")
+    assert process.returncode == 143
 
 
 def test_misspelled_topic_is_not_created(
