@@ -102,11 +102,18 @@ class Fault:
         self.drop = drop
         self.disconnect = disconnect is True
         self.bytes_sent = None if isinstance(disconnect, bool) else disconnect
+        # Only the broker finds out if a request is about the partitions: those of a fetch session,
+        # for example, are not in it.
+        others = (delay, respond_with, edit, tamper, drop, disconnect is not False)
+        self._counts_late = partitions is not None and not any(others)
         self._changed = threading.Condition()  # waiters may be in any thread and any loop
         self._waiting: list[tuple[int, Callable[[], object]]] = []
 
     def strikes(self, node_id: int, api_key: int, request: Request) -> bool:
-        """Return True and count a hit if the fault applies to this request."""
+        """Return True if the fault applies to this request, and count a hit.
+
+        A fault that only concerns partitions is counted by `errors`.
+        """
         if (
             self.left == 0
             or (self.api_key is not None and self.api_key != api_key)
@@ -114,9 +121,13 @@ class Fault:
             or (self.when is not None and not self.when(request))
         ):
             return False
+        return self._counts_late or self._hit()
+
+    def _hit(self) -> bool:
+        """Count an affected request; return False if the fault affects no more."""
         with self._changed:
             if self.left == 0:
-                return False  # removed by `when` or by another thread
+                return False  # removed by `when` or by another thread, or used up meanwhile
             if self.left is not None:
                 self.left -= 1
             self.hits += 1
@@ -162,6 +173,20 @@ class Fault:
                 raise TimeoutError(
                     f"the fault affected {self.hits} of {times} requests within {timeout} s"
                 )
+
+    def errors(self) -> Callable[[str | None, int | None], int]:
+        """Return `error_for` for one request, which is affected from its first error on."""
+        if not self._counts_late:
+            return self.error_for
+        is_hit = False
+
+        def error_for(topic: str | None, partition: int | None) -> int:
+            nonlocal is_hit
+            code = self.error_for(topic, partition)
+            is_hit = is_hit or (code != 0 and self._hit())
+            return code if is_hit else 0
+
+        return error_for
 
     def error_for(self, topic: str | None, partition: int | None) -> int:
         """Return the error code for a partition, a topic (partition None) or the whole request."""

@@ -61,8 +61,9 @@ class Faults(Face):
                 whole request if it has neither; a failed item has no effect. With
                 `after_handling`, it overwrites every error code in the response.
             partitions: Only these (topic, partition) fail with `error`; partition None means the
-                topic itself, in metadata and topic requests. Not with `after_handling`:
-                use `edit` to change single error codes of a response.
+                topic itself, in metadata and topic requests. Requests without them do not count
+                as affected. Not with `after_handling`: use `edit` to change single error codes of
+                a response.
             respond_with: A response that replaces the broker's, or a function that builds it
                 from the request.
             edit: A function that changes the response before it is encoded.

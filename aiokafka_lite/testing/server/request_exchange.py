@@ -278,7 +278,7 @@ class Dispatcher:
             client_id,
             session,
             self._offered,
-            None if fault is None else fault.error_for,
+            None if fault is None else fault.errors(),
         )
 
     def _serves(self, key: int, version: int) -> bool:

@@ -76,6 +76,19 @@ async def test_an_error_for_one_partition(cluster: FakeCluster, connect: Connect
     assert errors_in(await client.ask(produce(0, 1), 9)) == [0, 0]
 
 
+async def test_a_request_without_the_partition_does_not_use_up_its_error(
+    cluster: FakeCluster, connect: Connect
+) -> None:
+    fault = cluster.control(ApiKey.PRODUCE, error=3, partitions=[("orders", 1)])
+    client = await connect(cluster.address(0))
+    assert errors_in(await client.ask(produce(0), 9)) == [0]
+    assert (fault.hits, fault.left) == (0, 1)
+    assert errors_in(await client.ask(produce(0, 1), 9)) == [0, 3]
+    assert (fault.hits, fault.left) == (1, 0)
+    await fault.struck()
+    assert errors_in(await client.ask(produce(0, 1), 9)) == [0, 0]
+
+
 async def test_an_error_after_handling(cluster: FakeCluster, connect: Connect) -> None:
     cluster.control(ApiKey.PRODUCE, error=20, after_handling=True)
     client = await connect(cluster.address(0))
