@@ -99,9 +99,10 @@ class BrokerConnection(Guest):
         self._transport = cast(asyncio.Transport, transport)
         if self._closed:
             self._transport.abort()
-        host, port = transport.get_extra_info("peername")[:2]
-        self._session.client_host = f"/{host}"
-        self._session.port = port
+        peer = transport.get_extra_info("peername")
+        if peer is not None:  # None: the client reset the connection before it was accepted
+            self._session.client_host = f"/{peer[0]}"
+            self._session.port = peer[1]
         certificate = transport.get_extra_info("peercert")
         if certificate:
             from aiokafka_lite.testing.security.certificates import principal_of

@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import socket
 import ssl
+import struct
 import subprocess
 import warnings
 from collections.abc import Callable
@@ -58,6 +60,20 @@ async def passed(seconds: float, awaitable: Any) -> tuple[bool, Any]:
     began = loop.time()
     result = await awaitable
     return loop.time() - began >= seconds * 0.9, result
+
+
+async def test_a_connection_that_is_reset_before_it_is_accepted() -> None:
+    problems: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda loop, problem: problems.append(problem))
+    async with FakeCluster(topics=["orders"]) as cluster:
+        host, _, port = cluster.address(0).rpartition(":")
+        with socket.create_connection((host, int(port))) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raw = await RawClient.connect(cluster.address(0))
+        await raw.ask(METADATA, 9)
+        await raw.close()
+    assert problems == []
 
 
 # Pause
