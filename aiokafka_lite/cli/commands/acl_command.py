@@ -158,7 +158,8 @@ async def _delete(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         return OK
     # Exactly those that were shown: others may match by now.
     deleted = await admin.delete_acls([each.to_filter() for each in found])
-    return report("acl", deleted.errors())
+    kept = [error for each in deleted.valid().values() for error in each.errors().values()]
+    return report("acl", {**deleted.errors(), **dict(enumerate(kept))})
 
 
 _COLUMNS: Final = ("principal", "permission", "operation", "resource", "name", "pattern", "host")

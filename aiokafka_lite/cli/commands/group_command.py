@@ -192,11 +192,12 @@ async def _lag(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
 
 
 async def _print_lag(admin: AIOKafkaAdminClient, args: argparse.Namespace, output: Output) -> int:
-    names = args.groups
+    names, status = args.groups, OK
     if not names:
-        names = sorted(each.group_id for each in (await admin.list_groups()).valid())
+        listed = await admin.list_groups()
+        names = sorted(each.group_id for each in listed.valid())
+        status = report("group", listed.errors())
     rows: list[dict[str, Any]] = []
-    status = OK
     for name in names:
         found = await admin.lag(name)
         status = report("group", found.errors()) or status

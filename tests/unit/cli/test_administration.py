@@ -12,7 +12,9 @@ import pytest
 
 from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka_lite.cli import main
-from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.errors import PolicyViolationError, UnknownError
+from aiokafka_lite.testing import ApiKey, FakeCluster
+from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from tests.unit.cli.commands import Shell
 
 Run = Callable[..., str]
@@ -118,6 +120,18 @@ def test_groups_and_their_lag(kafka_broker: FakeCluster, run: Run) -> None:
     [lag] = rows(run, "group", "lag", "g")
     assert (lag["committed"], lag["end"], lag["lag"]) == (2, 5, 3)
     assert rows(run, "group", "lag", "--total") == [{"group": "g", "partitions": 1, "lag": 3}]
+
+
+def test_lag_of_all_groups_says_which_broker_did_not_list_its_own(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with FakeCluster(2, topics=["a"]) as cluster:
+        monkeypatch.setenv("AIOKAFKA_LITE_BOOTSTRAP_SERVERS", cluster.bootstrap_servers)
+        commit(cluster, "g", {("a", 0): 0})
+        other = 1 - cluster.state.coordinators.node_of(CoordinatorType.GROUP, "g").node_id
+        cluster.control(ApiKey.LIST_GROUPS, error=UnknownError, node=other)
+        lags = rows(run, "group", "lag", status=1, says="UnknownError")
+        assert [lag["group"] for lag in lags] == ["g"]
 
 
 def commit(cluster: FakeCluster, group: str, offsets: dict[tuple[str, int], int]) -> None:
@@ -238,6 +252,17 @@ def test_acls_are_created_listed_and_deleted(
     run("acl", "create", *who, status=2, says="name a resource")
     run("acl", "create", *who, "--topic", "a", "--group", "g", status=2, says="name one resource")
     run("acl", "list", "--operation", "fly", status=2, says="'fly': use all, read")
+
+
+@pytest.mark.kafka(super_users=["User:ANONYMOUS"])
+def test_an_acl_that_was_not_deleted_is_reported(run: Run, kafka_broker: FakeCluster) -> None:
+    def refuse(response: Any) -> None:
+        [kept] = response.filter_results[0].matching_acls
+        kept.error_code, kept.error_message = PolicyViolationError.errno, "the store is read-only"
+
+    run("acl", "create", "--allow", "User:alice", "--operation", "read", "--topic", "a")
+    kafka_broker.control(ApiKey.DELETE_ACLS, edit=refuse)
+    run("acl", "delete", "--topic", "a", "--yes", status=1, says="the store is read-only")
 
 
 def test_users_are_created_listed_and_deleted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
