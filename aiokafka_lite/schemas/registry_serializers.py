@@ -11,7 +11,8 @@ of them, and is no client of a registry itself.
 
 Non-obvious:
 - A record whose deserializer fails or is cancelled is not lost: a consumer returns to it, as it
-  does after the failure of its own `value_deserializer`.
+  does after the failure of its own `value_deserializer`. It does not if the partition was revoked
+  meanwhile, if its topic was recreated, or if the application chose another position.
 - None, a tombstone, is passed on without a call.
 """
 
@@ -26,7 +27,9 @@ from typing import Any, Final, Generic, Self, TypeVar
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.abc import RecordDeserializer, RecordSerializer
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.errors import ConsumerStoppedError, IllegalStateError
+from aiokafka_lite.consumer.core import ConsumerCore
+from aiokafka_lite.consumer.partitions.fetch_source import UNKNOWN_EPOCH
+from aiokafka_lite.consumer.partitions.positions import PartitionState
 from aiokafka_lite.producer.batching.accumulator import Ack
 from aiokafka_lite.producer.producer import AIOKafkaProducer
 from aiokafka_lite.reading.undeserialized import attach_record
@@ -44,6 +47,9 @@ __all__ = [
 Headers = list[tuple[str, bytes | None]]
 
 _ADVICE: Final = "seek() past it to skip it"
+
+_Place = tuple[ConsumerCore, PartitionState, int]
+"""The partition of a record, and the generation of its position when the record was delivered."""
 
 
 class MessageField(enum.StrEnum):
@@ -202,6 +208,7 @@ class _Deserialized(Generic[RecordT]):
         record, self._kept = self._kept, None
         if record is None:
             record = await anext(self._records)
+        place = self._place_of(record)
         part, headers = MessageField.KEY, list(record.headers)
         key, value = record.key, record.value
         try:
@@ -211,26 +218,32 @@ class _Deserialized(Generic[RecordT]):
             if self._value is not None and value is not None:
                 value = await _converted(self._value, value, record.topic, part, headers)
         except Exception as error:
-            returned = self._return_to(record)
-            attach_record(error, part.value, record, _ADVICE if returned else "it was delivered")
+            from_consumer = self._return_to(record, place)
+            advice = _ADVICE if from_consumer else "it was delivered"
+            attach_record(error, part.value, record, advice)
             raise
         except BaseException:
-            if not self._return_to(record):
+            if not self._return_to(record, place):
                 self._kept = record
             raise
         record.key, record.value = key, value
         return record
 
-    def _return_to(self, record: RecordT) -> bool:
-        """Let a consumer read the record again; False if the source is no consumer."""
+    def _place_of(self, record: RecordT) -> _Place | None:
+        """Return what the record was read from; None if its partition was revoked already."""
         consumer = self._source
         if not isinstance(consumer, AIOKafkaConsumer):
-            return False
-        try:
-            consumer.seek(TopicPartition(record.topic, record.partition), record.offset)
-        except (IllegalStateError, ConsumerStoppedError):
-            pass  # the partition was revoked meanwhile, or the consumer stopped
-        return True
+            return None
+        core = consumer._core
+        state = core.positions.get(TopicPartition(record.topic, record.partition))
+        return None if state is None else (core, state, state.generation)
+
+    def _return_to(self, record: RecordT, place: _Place | None) -> bool:
+        """Let a consumer read the record again; False if the source is no consumer."""
+        if place is not None:
+            core, state, generation = place
+            core.positioning.give_back(state, generation, record.offset, UNKNOWN_EPOCH)
+        return isinstance(self._source, AIOKafkaConsumer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,6 +294,53 @@ async def test_a_cancelled_step_loses_no_record(cluster: FakeCluster, registry: 
         assert [(await anext(records)).value for _ in range(2)] == [b"a", b"b"]
 
 
+async def test_a_failed_record_of_a_deleted_topic_skips_none_of_the_recreated_one(
+    cluster: FakeCluster,
+) -> None:
+    for number in range(4):
+        cluster.produce("orders", b"old %d" % number)
+
+    async with consumer_of(cluster, metadata_max_age_ms=50) as consumer:
+
+        async def fail_at_last(data: bytes, context: SerializationContext) -> bytes:
+            if data == b"old 3":
+                state = consumer._core.positions.state(TopicPartition("orders", 0))
+                cluster.delete_topic("orders")
+                cluster.create_topic("orders", 1)
+                for number in range(6):
+                    cluster.produce("orders", b"new %d" % number)
+                while not state.remade:
+                    await asyncio.sleep(0.01)
+                raise ValueError(data)
+            return data
+
+        records = deserialized(consumer, value=fail_at_last)
+        async with asyncio.timeout(PATIENCE):
+            assert [(await anext(records)).offset for _ in range(3)] == [0, 1, 2]
+            with pytest.raises(ValueError, match="old 3"):
+                await anext(records)
+            assert (await anext(records)).value == b"new 0"
+
+
+async def test_a_failed_record_does_not_undo_a_seek(cluster: FakeCluster) -> None:
+    for number in range(4):
+        cluster.produce("orders", b"%d" % number)
+
+    async with consumer_of(cluster) as consumer:
+
+        async def fail(data: bytes, context: SerializationContext) -> bytes:
+            if data == b"1":
+                consumer.seek(TopicPartition("orders", 0), 3)
+                raise ValueError(data)
+            return data
+
+        records = deserialized(consumer, value=fail)
+        assert (await anext(records)).value == b"0"
+        with pytest.raises(ValueError, match="1"):
+            await anext(records)
+        assert (await anext(records)).value == b"3"
+
+
 async def test_a_cancelled_step_of_another_source_loses_no_record(cluster: FakeCluster) -> None:
     release = asyncio.Event()
 
