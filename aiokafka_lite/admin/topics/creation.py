@@ -206,13 +206,13 @@ async def create_topics(
         nonlocal throttled_ms
         throttled_ms = response.throttle_time_ms
         for each in response.topics:
-            messages[each.name] = each.error_message
+            messages[each.name] = message = each.error_message
             if not each.error_code:
                 outcomes.on_value(each.name, _created(each))
                 continue
-            message = each.error_message
             if each.error_code == TopicAlreadyExistsError.errno:
                 message = perhaps_ours(outcomes, each.name, "created", message)
+                messages[each.name] = message
             outcomes.on_code(each.name, each.error_code, message)
 
     settled = await dispatcher.settle(

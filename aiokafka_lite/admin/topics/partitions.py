@@ -103,6 +103,7 @@ async def create_partitions(
             messages[each.name] = message = each.error_message
             if each.error_code == InvalidPartitionsError.errno:
                 message = perhaps_ours(outcomes, each.name, "added", message)
+                messages[each.name] = message
             if not outcomes.on_code(each.name, each.error_code, message):
                 outcomes.on_value(each.name, None)
 

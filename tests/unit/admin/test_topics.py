@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from aiokafka_lite.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka_lite.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka_lite.errors import (
     IllegalArgumentError,
     InvalidReplicationFactorError,
@@ -229,6 +229,13 @@ async def test_a_lost_response_is_mentioned_in_the_error_of_the_next_attempt(
     result = await admin.create_topics([NewTopic("new", 1, 1)])
     with pytest.raises(TopicAlreadyExistsError, match="an earlier attempt of this call got no"):
         result.raise_for_errors()
+    [error] = result.topic_errors
+    assert "an earlier attempt of this call" in (error.error_message or "")
+
+    brokers.control(ApiKey.CREATE_PARTITIONS, after_handling=True, disconnect=True)
+    grown = await admin.create_partitions({"new": NewPartitions(2)}, raise_errors=False)
+    [error] = grown.topic_errors
+    assert "may have added it" in (error.error_message or "")
 
 
 async def test_a_topic_missing_from_the_response_fails(
