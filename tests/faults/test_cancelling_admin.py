@@ -180,12 +180,16 @@ def client_of(cluster: FakeCluster) -> AIOKafkaAdminClient:
 
 
 async def cancelled_after(passes: int, awaitable: Awaitable[object]) -> bool:
-    """Cancel after a number of loop passes; True if it had ended by then."""
+    """Cancel after a number of loop passes; True if it had ended by then.
+
+    One pass in 20, each time another one, gives the broker's thread a millisecond: on a busy machine
+    it may not run at all meanwhile.
+    """
     task = asyncio.ensure_future(awaitable)
-    for _ in range(passes):
+    for number in range(passes):
         if task.done():
             break
-        await asyncio.sleep(0)
+        await asyncio.sleep(0 if (number + passes) % 20 else 0.001)
     ended = task.done()
     task.cancel()
     (result,) = await asyncio.gather(task, return_exceptions=True)
