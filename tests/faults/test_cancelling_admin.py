@@ -182,8 +182,8 @@ def client_of(cluster: FakeCluster) -> AIOKafkaAdminClient:
 async def cancelled_after(passes: int, awaitable: Awaitable[object]) -> bool:
     """Cancel after a number of loop passes; True if it had ended by then.
 
-    One pass in 20, each time another one, gives the broker's thread a millisecond: on a busy machine
-    it may not run at all meanwhile.
+    One pass in 20, each time another one, gives the broker's thread a millisecond: on a busy
+    machine it may not run at all meanwhile.
     """
     task = asyncio.ensure_future(awaitable)
     for number in range(passes):
