@@ -82,7 +82,7 @@ class Brokers:
         for address, seed in present.items():
             if address not in wanted:
                 # The cluster is open: who waits for this address tries another one.
-                seed.close(KafkaConnectionError(f"{seed} is no longer one"))
+                seed.close(KafkaConnectionError(f"{seed} was replaced"))
         lowest = min((seed.node_id for seed in self._seeds), default=0)
         self._seeds = [
             present.get(address) or self._new(Node(lowest - 1 - i, *address))

@@ -1,6 +1,8 @@
 """`exactly_once` rewinds an aborted batch of a log that was truncated during its processing."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -11,13 +13,9 @@ from tests.unit.consumer.makers import append, numbered, until
 P0 = TopicPartition("orders", 0)
 
 
-@pytest.mark.parametrize(
-    ("cut_at", "begins"),
-    [(6, 4), (4, 4), (2, 2)],
-    ids=["within the batch", "at its start", "before it"],
-)
-@pytest.mark.parametrize("sought", [True, False], ids=["epoch unknown", "epoch known"])
-async def test_aborted_batch_after_a_log_truncation(cut_at: int, begins: int, sought: bool) -> None:
+@contextlib.asynccontextmanager
+async def clients() -> AsyncIterator[tuple[FakeCluster, AIOKafkaProducer, AIOKafkaConsumer]]:
+    """A log of eight records, a transactional producer, and a consumer that is assigned the log."""
     async with (
         FakeCluster(topics={"orders": 1}) as cluster,
         AIOKafkaProducer(
@@ -35,6 +33,17 @@ async def test_aborted_batch_after_a_log_truncation(cut_at: int, begins: int, so
         for first in range(0, 8, 2):
             append(cluster, numbered(2, first))
         consumer.assign([P0])
+        yield cluster, producer, consumer
+
+
+@pytest.mark.parametrize(
+    ("cut_at", "begins"),
+    [(6, 4), (4, 4), (2, 2)],
+    ids=["within the batch", "at its start", "before it"],
+)
+@pytest.mark.parametrize("sought", [True, False], ids=["epoch unknown", "epoch known"])
+async def test_aborted_batch_after_a_log_truncation(cut_at: int, begins: int, sought: bool) -> None:
+    async with clients() as (cluster, producer, consumer):
         if sought:
             consumer.seek(P0, 4)
         else:
@@ -63,23 +72,7 @@ async def test_aborted_batch_after_a_log_truncation(cut_at: int, begins: int, so
 
 async def test_a_batch_of_unknown_outcome_after_a_log_truncation() -> None:
     """The group has committed nothing, and the log lost the batch and records before it."""
-    async with (
-        FakeCluster(topics={"orders": 1}) as cluster,
-        AIOKafkaProducer(
-            bootstrap_servers=cluster.bootstrap_servers, transactional_id="tx", retry_backoff_ms=10
-        ) as producer,
-        AIOKafkaConsumer(
-            bootstrap_servers=cluster.bootstrap_servers,
-            group_id="g",
-            enable_auto_commit=False,
-            auto_offset_reset="latest",
-            fetch_max_wait_ms=50,
-            retry_backoff_ms=10,
-        ) as consumer,
-    ):
-        for first in range(0, 8, 2):
-            append(cluster, numbered(2, first))
-        consumer.assign([P0])
+    async with clients() as (cluster, producer, consumer):
         consumer.seek(P0, 4)
         state = consumer._core.positions.state(P0)
         batches = exactly_once(consumer, producer, max_records=4)

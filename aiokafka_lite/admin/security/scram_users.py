@@ -195,13 +195,17 @@ async def alter_user_scram_credentials(
     dispatcher: Dispatcher, alterations: Iterable[Alteration], timeout_ms: float | None
 ) -> Results[str, None]:
     """See `AIOKafkaAdminClient.alter_user_scram_credentials`."""
-    deadline = dispatcher.deadline(timeout_ms)
+    loop = asyncio.get_running_loop()
+    began, deadline = loop.time(), dispatcher.deadline(timeout_ms)
     wanted = _by_user(alterations)
     try:
         async with asyncio.timeout_at(deadline):  # salting is slow by design
-            salted = await _threads.run(asyncio.get_running_loop(), _salt_all, wanted)
+            salted = await _threads.run(loop, _salt_all, wanted)
     except TimeoutError:
-        raise KafkaTimeoutError("the passwords were not salted in time; nothing was sent") from None
+        raise KafkaTimeoutError(
+            f"Salting the passwords was not completed within {deadline - began:.3g} s, so nothing "
+            "was sent: allow more time with timeout_ms, or use fewer iterations"
+        ) from None
     outcomes: Outcomes[str, None] = Outcomes(
         wanted, _label, retriable=only_controller_errors(False)
     )
