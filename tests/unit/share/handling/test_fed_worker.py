@@ -10,6 +10,7 @@ import pytest
 
 from aiokafka_lite._backoff import Backoff
 from aiokafka_lite.errors import TopicAuthorizationFailedError
+from aiokafka_lite.share.handling import room, worker
 from aiokafka_lite.share.handling.run_options import RunOptions
 from aiokafka_lite.share.handling.worker import Worker
 from tests.unit.share.handling.fake_queue import FakeQueue, FakeRecord
@@ -70,6 +71,15 @@ class Line:
             await asyncio.sleep(0)
 
 
+@pytest.fixture
+def ample_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No limit of a few milliseconds passes during the test, however slow the machine is."""
+    monkeypatch.setattr(room, "COALESCE", 60.0)
+    monkeypatch.setattr(worker, "_SLICE", 60.0)
+    monkeypatch.setattr(worker, "_LOOK", 60.0)
+
+
+@pytest.mark.usefixtures("ample_time")
 async def test_room_is_asked_for_again_once_half_of_the_slots_are_free() -> None:
     line = Line(4)
     await line.feed.begun.wait()
@@ -160,6 +170,7 @@ class QuickLine(Line):
         return handled
 
 
+@pytest.mark.usefixtures("ample_time")
 async def test_an_idle_slot_handles_records_within_the_callback_that_feeds_them() -> None:
     line = QuickLine()
     await line.feed.begun.wait()
@@ -173,6 +184,7 @@ async def test_an_idle_slot_handles_records_within_the_callback_that_feeds_them(
     await line.running
 
 
+@pytest.mark.usefixtures("ample_time")
 async def test_handlers_do_not_run_within_a_task_that_feeds_them() -> None:
     line = QuickLine()
     await line.feed.begun.wait()
