@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OURS = "kafka_lite"
-PATIENCE = 120  # seconds one query may take
+PATIENCE = 400  # seconds one query may take
 
 Options = Mapping[str, str]
 Place = dict[str, dict[str, int]]

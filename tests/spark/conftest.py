@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HERE = Path(__file__).parent
-TIMEOUT = 300  # seconds; the first test of a run also pays for the session's start
+TIMEOUT = 900  # seconds; the first test of a run also pays for the session's start
 NO_SPARK = "no Spark: "
 # py4j leaves sockets to the garbage collector, and pyspark calls what pandas deprecates.
 OF_OTHERS = ("ignore::ResourceWarning", "ignore:::pyspark", "ignore:::py4j")
@@ -88,6 +88,9 @@ def pytest_runtest_makereport(
     shared = item.config.stash.get(_SHARED, None)
     if report.failed and shared is not None:
         shared.doubted = True
+        # Timeouts of pytest-timeout and KeyboardInterrupt are no Exception.
+        if call.excinfo is not None and not isinstance(call.excinfo.value, Exception):
+            shared.interrupted = True
     return report
 
 

@@ -15,7 +15,7 @@ from tools.spark.session import abandon
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PATIENCE = 60  # seconds a session may take to show that it works
+PATIENCE = 120  # seconds a session may take to show that it works
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +28,17 @@ class SharedSession:
         self._open = ExitStack()
         self._session: SparkSession | None = None
         self.doubted = False
+        # An exception that was raised while a test waited for the JVM leaves the response behind:
+        # the next call would read it as its own.
+        self.interrupted = False
 
     def session(self) -> SparkSession:
-        if self.doubted and self._session is not None and not self._works(self._session):
+        if self._session is not None and (
+            self.interrupted or (self.doubted and not self._works(self._session))
+        ):
             self._session = None
             abandon(self._open)
-        self.doubted = False
+        self.doubted = self.interrupted = False
         if self._session is None:
             self._session = self._open.enter_context(open_session(jars=self._jars))
         return self._session

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-PATIENCE = 120  # seconds one query may take
+PATIENCE = 400  # seconds one query may take
 
 
 def lines_of_text(

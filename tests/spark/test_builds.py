@@ -10,7 +10,7 @@ import pytest
 from aiokafka_lite.testing import FakeCluster
 from tools.spark.session import ROOT
 
-PATIENCE = 240.0  # seconds
+PATIENCE = 600.0  # seconds
 COPY = """
 import sys
 

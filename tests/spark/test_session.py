@@ -115,3 +115,28 @@ def test_a_session_over_connect_is_seen(monkeypatch: pytest.MonkeyPatch, package
     assert is_running()
     session.is_stopped = True
     assert not is_running()
+
+
+@pytest.mark.long
+def test_a_session_is_replaced_once_a_timeout_interrupted_a_call(
+    shared_session: SharedSession,
+) -> None:
+    interrupted = shared_session.session()
+
+    assert interrupted._jvm is not None
+
+    def interrupt(*_: object) -> None:
+        pytest.fail("as pytest-timeout does")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(pytest.fail.Exception):
+            interrupted._jvm.java.lang.Thread.sleep(3000)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    shared_session.doubted = shared_session.interrupted = True
+    replaced = shared_session.session()
+    assert replaced is not interrupted
+    assert replaced.range(100).count() == 100
