@@ -2,12 +2,18 @@
 
 Built-in assignors run natively. Any other class is an application's assignor in aiokafka's form;
 `ClassAssignor` adapts it to the membership, which exchanges bytes with one object for each member.
+
+Non-obvious: such a class does not see the partitions that members keep while they rebalance, but
+members of the same assignor may cooperate: those of a Java group, or those that use our class where
+this member uses a subclass. What they own is withheld from others until they have revoked it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from asyncio import CancelledError
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from aiokafka_lite.client import ClusterMetadata
@@ -23,6 +29,8 @@ from aiokafka_lite.coordinator.protocol import (
     ConsumerProtocolMemberAssignment,
     ConsumerProtocolMemberMetadata,
 )
+from aiokafka_lite.errors import KafkaProtocolError
+from aiokafka_lite.group.assignment_data import read_subscription
 from aiokafka_lite.group.assignors.interface import (
     LeadingAssignor,
     TopicLayouts,
@@ -103,7 +111,8 @@ class ClassAssignor:
         rack: str | None,
     ) -> bytes:
         """The subscription that the leader receives; the class receives only the topics."""
-        return _encoded(self._assignor.metadata(set(topics)))
+        with _uncancelled():
+            return _encoded(self._assignor.metadata(set(topics)))
 
     def on_assignment(self, assignment: bytes, generation: int) -> Collection[TopicPartition]:
         """Pass the leader's assignment to the class."""
@@ -111,19 +120,22 @@ class ClassAssignor:
             decoded = ConsumerProtocolMemberAssignment.decode(assignment)
         else:
             decoded = ConsumerProtocolMemberAssignment(0, [], b"")
-        self._assignor.on_assignment(decoded)
-        on_generation = getattr(self._assignor, "on_generation_assignment", None)
-        if on_generation is not None:  # only sticky assignors have it
-            on_generation(generation)
+        with _uncancelled():
+            self._assignor.on_assignment(decoded)
+            on_generation = getattr(self._assignor, "on_generation_assignment", None)
+            if on_generation is not None:  # only sticky assignors have it
+                on_generation(generation)
         return decoded.partitions()
 
     def assign(self, members: Sequence[GroupMember], topics: TopicLayouts) -> dict[str, bytes]:
-        """Let the class assign; propagates whatever it raises."""
+        """Let the class assign; propagates whatever it raises. Partitions that another member owns
+        are withheld until that member has revoked them and rejoins."""
         subscriptions = {
             member.member_id: ConsumerProtocolMemberMetadata.decode(member.subscription)
             for member in members
         }
-        assigned = self._assignor.assign(self._cluster, subscriptions)
+        with _uncancelled():
+            assigned = self._assignor.assign(self._cluster, subscriptions)
         strangers = assigned.keys() - subscriptions.keys()
         if strangers:
             log.warning(
@@ -132,9 +144,56 @@ class ClassAssignor:
                 sorted(strangers),
             )
         nothing = ConsumerProtocolMemberAssignment(0, [], b"")
-        return {
+        encoded = {
             member_id: _encoded(assigned.get(member_id, nothing)) for member_id in subscriptions
         }
+        owners = _owners(members)
+        if owners:
+            for member_id, data in encoded.items():
+                encoded[member_id] = _without_moving(data, member_id, owners)
+        return encoded
+
+
+def _owners(members: Iterable[GroupMember]) -> Mapping[TopicPartition, set[str]]:
+    """The members that own a partition while they rebalance; eager members own none."""
+    owners: dict[TopicPartition, set[str]] = {}
+    for member in members:
+        try:
+            owned = read_subscription(member.subscription).owned
+        except KafkaProtocolError:
+            continue  # an assignor's `version` may promise fields that aiokafka does not write
+        for tp in owned:
+            owners.setdefault(tp, set()).add(member.member_id)
+    return owners
+
+
+def _without_moving(
+    data: bytes, member_id: str, owners: Mapping[TopicPartition, set[str]]
+) -> bytes:
+    """A member's assignment without the partitions that only others own."""
+    assignment = ConsumerProtocolMemberAssignment.decode(data)
+    assigned = [(topic, list(numbers)) for topic, numbers in assignment.assignment]
+    kept = [
+        (
+            topic,
+            [n for n in numbers if member_id in owners.get(TopicPartition(topic, n), (member_id,))],
+        )
+        for topic, numbers in assigned
+    ]
+    if kept == assigned:
+        return data
+    assignment.assignment = kept
+    return assignment.encode()
+
+
+@contextmanager
+def _uncancelled() -> Iterator[None]:
+    """Take a cancellation that an assignor raises, such as the result of a cancelled future, as an
+    error: it would end a task of the membership unnoticed, and the consumer would wait for ever."""
+    try:
+        yield
+    except CancelledError as error:
+        raise RuntimeError(f"the assignor raised {error!r}") from error
 
 
 def _encoded(

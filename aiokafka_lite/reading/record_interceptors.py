@@ -70,7 +70,8 @@ class Interceptors:
         for interceptor in self._chain:
             try:
                 interceptor.on_commit(dict(offsets))
-            except Exception:
+            except (Exception, CancelledError):
+                # A cancellation would end a revocation, which commits first, halfway.
                 log.exception(
                     "%s: on_commit() of %r failed",
                     self._log_name,
@@ -86,7 +87,7 @@ class Interceptors:
         for interceptor in self._chain:
             try:
                 interceptor.close()
-            except Exception:
+            except (Exception, CancelledError):
                 log.exception(
                     "%s: close() of %r failed",
                     self._log_name,

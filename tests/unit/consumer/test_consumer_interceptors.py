@@ -1,5 +1,6 @@
 """Interceptors see every record and commit, and can do no harm."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +12,7 @@ from aiokafka_lite.structs import ConsumerRecord, OffsetAndMetadata, TopicPartit
 from aiokafka_lite.testing import FakeCluster
 
 from .conftest import MakeConsumer
-from .makers import append, numbered
+from .makers import append, numbered, until
 
 pytestmark = pytest.mark.unhurried
 
@@ -108,6 +109,34 @@ async def test_exceptions_of_interceptors_are_logged(
     assert spy.closed == 1
     told = "".join(caplog.messages)
     assert all(f"{name}() of" in told for name in ("on_consume", "on_commit", "close"))
+
+
+async def test_a_cancellation_that_an_interceptor_raises_stops_no_revocation(
+    cluster: FakeCluster, make: MakeConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The partition would stay assigned and withheld: it delivered no record any more."""
+
+    class Cancelled(Spy):
+        def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+            super().on_commit(offsets)
+            raise asyncio.CancelledError
+
+        def close(self) -> None:
+            super().close()
+            raise asyncio.CancelledError
+
+    append(cluster, numbered(1))
+    spy = Cancelled()
+    async with make("orders", group_id="g", interceptors=[spy]) as consumer:
+        assert (await consumer.getone()).value == b"v0"
+        consumer.enforce_rebalance()  # commits, and revokes the partition
+        await until(lambda: bool(spy.committed))
+        append(cluster, numbered(1, start=1), base_offset=1)
+        async with asyncio.timeout(60):
+            assert (await consumer.getone()).value == b"v1"
+    assert spy.closed == 1
+    told = "".join(caplog.messages)
+    assert all(f"{name}() of" in told for name in ("on_commit", "close"))
 
 
 async def test_a_result_that_is_no_list_is_ignored(

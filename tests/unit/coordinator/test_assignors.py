@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import BytesIO
 
 import pytest
@@ -126,6 +127,52 @@ def test_members_without_an_assignment_get_nothing_and_unknown_members_are_logge
     assert assigned.keys() == {"m"}
     assert read_assignment(assigned["m"]).partitions == ()
     assert "stranger" in caplog.text
+
+
+def test_what_another_member_owns_is_withheld_until_it_is_revoked() -> None:
+    """A subclass rebalances eagerly, but a member that uses our own class cooperates."""
+
+    class Mine(CooperativeStickyPartitionAssignor):
+        pass
+
+    (assignor,) = assignors_of([Mine], cluster_of(a=4))
+    owned = tuple(TopicPartition("a", number) for number in range(4))
+    cooperates = Subscription(("a",), owned, 5)
+    eager = GroupMember("m1", None, assignor.subscription(frozenset({"a"}), frozenset(), 5, None))
+
+    members = [eager, GroupMember("m2", None, write_subscription(cooperates))]
+    assigned = assignor.assign(members, {})
+    kept = read_assignment(assigned["m2"]).partitions
+    assert len(kept) == 2
+    assert read_assignment(assigned["m1"]).partitions == ()
+
+    again = Subscription(("a",), kept, 6)
+    members = [eager, GroupMember("m2", None, write_subscription(again))]
+    assigned = assignor.assign(members, {})
+    assert read_assignment(assigned["m2"]).partitions == kept
+    assert set(read_assignment(assigned["m1"]).partitions) == set(owned).difference(kept)
+
+
+@pytest.mark.parametrize("where", ["metadata", "assign", "on_assignment"])
+def test_a_cancellation_that_a_class_raises_is_an_error(where: str) -> None:
+    """It would end a task of the membership unnoticed."""
+
+    def raises(*args: object) -> None:
+        raise asyncio.CancelledError
+
+    class Mine(RoundRobinPartitionAssignor):
+        name = "mine"
+
+    (assignor,) = assignors_of([Mine], cluster_of(a=1))
+    told = assignor.subscription(frozenset({"a"}), frozenset(), -1, None)
+    setattr(Mine, where, raises)
+    calls: dict[str, Callable[[], object]] = {
+        "metadata": lambda: assignor.subscription(frozenset({"a"}), frozenset(), -1, None),
+        "assign": lambda: assignor.assign([GroupMember("m", None, told)], {}),
+        "on_assignment": lambda: assignor.on_assignment(b"", 5),
+    }
+    with pytest.raises(RuntimeError, match="CancelledError"):
+        calls[where]()
 
 
 def test_a_sticky_subclass_receives_its_generation() -> None:
