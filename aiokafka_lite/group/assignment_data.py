@@ -180,10 +180,13 @@ def read_assignment(data: bytes) -> Assignment:
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str]:
     """All topics that members subscribe to, whose metadata the leader needs.
 
+    It reads the fields of version 0 only: an application's assignor in aiokafka's form writes no
+    others, whatever version it names.
+
     Raises:
         KafkaProtocolError: An entry is not a subscription.
     """
-    return frozenset(topic for each in subscriptions for topic in read_subscription(each).topics)
+    return frozenset(topic for each in subscriptions for topic in _topics(each))
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, list[int]]:
@@ -192,6 +195,12 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, list[int]]:
     for topic, number in partitions:
         numbers.setdefault(topic, []).append(number)
     return numbers
+
+
+def _topics(subscription: bytes) -> list[str]:
+    reader = Reader(subscription)
+    _version(reader)
+    return ConsumerProtocolSubscription.decode(reader, 0).topics
 
 
 def _version(reader: Reader) -> int:

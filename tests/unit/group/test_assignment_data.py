@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiokafka_lite.coordinator.protocol import ConsumerProtocolMemberMetadata
 from aiokafka_lite.errors import KafkaProtocolError
 from aiokafka_lite.group.assignment_data import (
     Assignment,
@@ -60,6 +61,13 @@ def test_no_bytes_assign_nothing() -> None:
 def test_all_topics_of_a_group() -> None:
     group = [Subscription(("a", "b")), Subscription(()), Subscription(("c", "b"))]
     assert subscribed_topics(map(write_subscription, group)) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_topics_of_an_assignor_in_aiokafka_s_form(version: int) -> None:
+    """Whatever its `version` is, it writes the fields of version 0."""
+    data = ConsumerProtocolMemberMetadata(version, ["b", "a"], b"mine").encode()
+    assert subscribed_topics([data]) == {"a", "b"}
 
 
 @pytest.mark.parametrize("read", [read_assignment, read_subscription])
