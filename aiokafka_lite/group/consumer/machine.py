@@ -243,6 +243,8 @@ class ConsumerMembership(ConsumerMember):
         self._begin_leaving(reason, now, stay=None)
         self._topics, self._pattern = frozenset(), None
         self._rejoin = False
+        # Of this subscription: a later one reports its own failures, even the same ones.
+        self._failure = self._last_failure = None
 
     def close(self, now: float, stay: bool | None = None) -> None:
         """Revoke all partitions and end.

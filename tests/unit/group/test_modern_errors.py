@@ -464,6 +464,30 @@ def test_a_subscription_while_leaving_rejoins() -> None:
     assert hand.step(Send).request_for(1).member_id == "m"
 
 
+def test_a_failure_that_was_not_raised_yet_ends_with_the_subscription() -> None:
+    hand = Hand().sending(JOINING)
+    hand.respond(refusal(30))
+    assert isinstance(hand.machine.pending_failure, GroupAuthorizationFailedError)
+    hand.machine.leave("unsubscribed", hand.now)
+    hand.machine.on_subscription(["u"], hand.now)
+    assert not any(isinstance(step, Fail) for step in hand.steps())
+
+
+def test_a_failure_is_reported_again_for_a_new_subscription() -> None:
+    """The application need not have read the first one: it has unsubscribed."""
+    hand = Hand().sending(JOINING)
+    hand.respond(refusal(29))
+    hand.step(Fail)
+    hand.machine.leave("unsubscribed", hand.now)
+    hand.machine.on_subscription(["u"], hand.now)
+    hand.now += 2.0
+    assert hand.step(Send).request_for(1).member_epoch == -1
+    hand.respond(answer(-1))
+    hand.step(Send)
+    hand.respond(refusal(29))
+    hand.step(Fail)
+
+
 def test_no_state_is_a_trap() -> None:
     """From every state all others can be reached."""
     for start in MemberState:
