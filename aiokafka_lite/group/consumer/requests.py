@@ -22,6 +22,7 @@ from aiokafka_lite.protocol.messages.consumer_group_heartbeat import (
 )
 
 __all__ = [
+    "ANSWERED_WITHIN",
     "HEARTBEAT",
     "JOINING_EPOCH",
     "LEAVING_EPOCH",
@@ -38,6 +39,12 @@ OWN_MEMBER_IDS_FROM: Final = 1
 """First version whose members make their own ids."""
 PATTERNS_FROM: Final = 1
 """First version with subscriptions by regular expression."""
+
+ANSWERED_WITHIN: Final = 20.0
+"""Seconds after which a heartbeat's connection counts as dead, and the next one uses another.
+
+Brokers allow sessions from 45 s by default (`group.consumer.min.session.timeout.ms`), with at most
+15 s between heartbeats: a request timeout of 40 s would lose the membership with the connection."""
 
 _UNCHANGED: Final = -1
 
@@ -171,7 +178,7 @@ class Heartbeats:
             HEARTBEAT,
             ConsumerGroupHeartbeatRequest,
             request_for,
-            self._options.request_timeout,
+            min(self._options.request_timeout, ANSWERED_WITHIN),
             oldest=oldest,
         )
 

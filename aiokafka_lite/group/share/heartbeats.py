@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from aiokafka_lite.group.consumer.requests import JOINING_EPOCH, LEAVING_EPOCH
+from aiokafka_lite.group.consumer.requests import (
+    ANSWERED_WITHIN,
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+)
 from aiokafka_lite.group.consumer.target_assignment import LocalAssignment
 from aiokafka_lite.group.membership import MembershipOptions, Send
 from aiokafka_lite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -83,6 +87,6 @@ class ShareHeartbeats:
             self.kind,
             ShareGroupHeartbeatRequest,
             lambda version: request,
-            self._options.request_timeout,
+            min(self._options.request_timeout, ANSWERED_WITHIN),
             oldest=ShareGroupHeartbeatRequest.min_version,
         )

@@ -13,7 +13,10 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
 )
 from aiokafka_lite.group.consumer.machine import MemberState
-from aiokafka_lite.group.membership import Assign, Lost, Revoke, TopicLayout
+from aiokafka_lite.group.consumer.requests import Heartbeats
+from aiokafka_lite.group.consumer.target_assignment import LocalAssignment
+from aiokafka_lite.group.membership import Assign, Lost, MembershipOptions, Revoke, TopicLayout
+from aiokafka_lite.group.share.heartbeats import ShareHeartbeats
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from tests.unit.group.modern_crew import Crew, tps
@@ -83,6 +86,23 @@ def test_a_lost_answer_is_followed_by_a_full_heartbeat(crew: Crew) -> None:
     assert [topic.partitions for topic in full.topic_partitions] == [[*range(6)]]
     assert member.state is MemberState.STABLE
     assert member.kinds() == ["Assign"]
+
+
+@pytest.mark.parametrize("requests", [Heartbeats, ShareHeartbeats])
+def test_a_dead_connection_does_not_cost_the_place(
+    requests: type[Heartbeats] | type[ShareHeartbeats],
+) -> None:
+    """A request timeout after the heartbeat that got no answer, the session must go on: 45 s, with
+    up to 15 s between heartbeats."""
+    made = requests(MembershipOptions("g", request_timeout=40.0), "me")
+    for send in (
+        made.heartbeat("me", 0, frozenset({"t"}), None, LocalAssignment()),
+        made.heartbeat("me", 1, frozenset({"t"}), None, LocalAssignment()),
+        made.leave("me", -1),
+    ):
+        assert 15 + send.timeout <= 45 - 5
+    made = requests(MembershipOptions("g", request_timeout=3.0), "me")
+    assert made.heartbeat("me", 0, frozenset(), None, LocalAssignment()).timeout == 3.0
 
 
 @pytest.mark.parametrize("version", [0, 1])
