@@ -205,6 +205,11 @@ class GroupDriver:
         return bool(self._children) and asyncio.current_task() in self._children
 
     @property
+    def ended(self) -> bool:
+        """True once it has ended and cancelled its tasks."""
+        return self._ended
+
+    @property
     def group_id(self) -> str:
         """The group's name."""
         return self._options.group_id

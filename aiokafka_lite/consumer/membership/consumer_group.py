@@ -150,7 +150,8 @@ class ConsumerGroup:
         self._close_by: float | None = None
         self.work: Work | None = None
         """Awaited before partitions are revoked."""
-        self._listeners = ListenerCalls(consumer_options.log_name, loop)
+        driver = self.driver
+        self._listeners = ListenerCalls(consumer_options.log_name, loop, ended=lambda: driver.ended)
         self._chunk_polls = ChunkPolls(
             delivery, self.options.max_poll_interval, self._on_taken, loop
         )

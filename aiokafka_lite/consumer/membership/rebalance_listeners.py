@@ -36,11 +36,18 @@ class ListenerCalls:
     Args:
         log_name: Names the consumer and its group in the log.
         loop: The event loop.
+        ended: Returns True once the membership has ended, and with it the calls in progress.
     """
 
-    def __init__(self, log_name: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        log_name: str,
+        loop: asyncio.AbstractEventLoop,
+        ended: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._log_name = log_name
         self._loop = loop
+        self._ended = ended
         self._end_by: float | None = None
         self._limit: asyncio.Timeout | None = None  # of the listener that runs
 
@@ -52,9 +59,13 @@ class ListenerCalls:
                 await self._limited(result)
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if task is None or (task.cancelling() and self._ended()):
                 raise
-            self._log_failed(method)  # something the listener awaited was cancelled, not this task
+            # Something that the listener awaited was cancelled; or the application cancelled this
+            # task, but not the rebalance: its next steps remove or release the partitions.
+            while task.cancelling():
+                task.uncancel()
+            self._log_failed(method)
         except Exception:
             self._log_failed(method)
 

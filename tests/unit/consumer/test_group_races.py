@@ -287,6 +287,41 @@ async def test_subscribe_retries_after_an_unreported_failure(
     assert await take(consumer, 1)
 
 
+@pytest.mark.parametrize("told", ["revoked", "assigned"])
+async def test_a_listener_whose_task_is_cancelled_holds_no_partition_back(
+    make: Make, cluster: FakeCluster, told: str
+) -> None:
+    """Such as by a watchdog of the application, because the listener hangs."""
+
+    class Hanging(Diary):
+        async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+            super().on_partitions_revoked(revoked)
+            await self.hang("revoked")
+
+        async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+            super().on_partitions_assigned(assigned)
+            await self.hang("assigned")
+
+        async def hang(self, where: str) -> None:
+            task = asyncio.current_task()
+            if where == told and task is not None:
+                asyncio.get_running_loop().call_later(0.1, task.cancel)
+                await asyncio.sleep(3600)
+
+    consumer = make()
+    consumer.subscribe(["orders"], listener=Hanging())
+    await consumer.start()
+    await take(consumer, 40)
+    other = make("orders")
+    await other.start()
+    await until(lambda: len(consumer.assignment()) == len(other.assignment()) == 2)
+    await other.stop()
+    await until(lambda: len(consumer.assignment()) == 4)
+    for partition in range(4):
+        append(cluster, [b"new"], partition, base_offset=10)
+    assert await take(consumer, 4) == [b"new"] * 4
+
+
 async def test_a_listener_may_call_stop_during_stop(make: Make) -> None:
     through: list[bool] = []
 

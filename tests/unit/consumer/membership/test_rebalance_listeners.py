@@ -66,3 +66,22 @@ async def test_a_cancellation_inside_a_listener_is_logged(caplog: pytest.LogCapt
     with caplog.at_level(logging.ERROR):
         await calls.call(listen, SET)
     assert "CancelledError" in caplog.text
+
+
+async def test_a_listener_cancelled_before_the_end_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The application cancelled its task; the rebalance goes on in it."""
+    calls = ListenerCalls("g", asyncio.get_running_loop(), ended=lambda: False)
+
+    async def rebalance() -> int:
+        await calls.call(hang, SET)
+        task = asyncio.current_task()
+        return -1 if task is None else task.cancelling()
+
+    calling = asyncio.create_task(rebalance())
+    await asyncio.sleep(0)
+    calling.cancel()
+    with caplog.at_level(logging.ERROR):
+        assert await calling == 0
+    assert "CancelledError" in caplog.text
