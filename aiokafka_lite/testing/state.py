@@ -250,9 +250,9 @@ class ClusterState:
         for replicas in self._place(partitions, replication_factor, assignments):
             self._add_partition(topic, replicas)
         if not validate_only:
+            self._keep(topic)  # first: the records of a topic that is not stored would be lost
             self.topics[name] = topic
             self.topics_by_id[topic.topic_id] = topic
-            self._keep(topic)
         return topic
 
     def configure_topic(self, topic: Topic, configs: Mapping[str, str]) -> None:
@@ -302,12 +302,17 @@ class ClusterState:
             InvalidPartitionsError, InvalidReplicationAssignmentError, PolicyViolationError
         """
         topic = self.topics[name]
-        node_ids = list(self.nodes)
-        for nodes in place_more(node_ids, topic, total, replicas):
-            if not validate_only:
+        present = len(topic.partitions)
+        placed = place_more(list(self.nodes), topic, total, replicas)
+        if validate_only:
+            return
+        try:
+            for nodes in placed:
                 self._add_partition(topic, nodes)
-        if not validate_only:
             self._keep(topic)
+        except BaseException:
+            del topic.partitions[present:]  # the records of one that is not stored would be lost
+            raise
 
     def check_replicas(self, nodes: Sequence[int]) -> None:
         """Check the node ids of a partition's replicas.

@@ -54,18 +54,19 @@ class FileJournal(Journal):
         self._noting = threading.Lock()  # a test changes ACLs from its own thread
         if path.exists():
             self._read(path.read_bytes())
-        self._file = self._rewrite()
+        self._file: AppendFile | None = self._rewrite()  # None: the next entry opens it
 
     def note(self, kind: str, key: Key, value: Value | None) -> None:
         with self._noting:
             if self._closed:
                 raise KafkaStorageError("cannot write to the journal: the cluster is stopped")
-            self._take(kind, key, value)
+            if self._file is None:
+                self._file = AppendFile(self._path, fsync=self._fsync)
             self._file.append(_line(kind, key, value))
+            self._take(kind, key, value)  # not before: a rewrite would store a failed entry
             self._lines += 1
             if self._lines > OUTDATED_KEPT + 2 * sum(map(len, self._kinds.values())):
-                outdated, self._file = self._file, self._rewrite()
-                outdated.close()
+                self._leave_out_outdated(self._file)
 
     def entries(self, kind: str) -> Iterator[tuple[Key, Value]]:
         return iter(list(self._kinds.get(kind, {}).items()))
@@ -74,7 +75,16 @@ class FileJournal(Journal):
         """Close the file. Idempotent; no entry can be recorded after this."""
         with self._noting:
             self._closed = True
-            self._file.close()
+            if self._file is not None:
+                self._file.close()
+
+    def _leave_out_outdated(self, file: AppendFile) -> None:
+        try:
+            self._file = self._rewrite()
+        except OSError as error:  # the entry is stored all the same
+            logger.warning("%s: cannot remove outdated entries: %s", self._path, error)
+            self._file = None  # the path may name the old file or the new one
+        file.close()
 
     def _take(self, kind: str, key: Key, value: Value | None) -> None:
         entries = self._kinds.setdefault(kind, {})

@@ -24,7 +24,7 @@ class ProducerIds:
     def take(self) -> int:
         """Return an unused id."""
         producer_id = self._next
-        self._next += 1
-        if producer_id % BLOCK == 0:
+        if producer_id % BLOCK == 0:  # if this fails, no id of the block is assigned
             self._journal.note(KIND, ("end",), {"end": producer_id + BLOCK})
+        self._next += 1
         return producer_id

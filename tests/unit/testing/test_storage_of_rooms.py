@@ -1,6 +1,9 @@
 """What groups and transactions remember after their broker died: requests before and after."""
 
+import errno
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
@@ -153,6 +156,47 @@ def test_no_producer_id_is_given_twice(stored: StoredBroker) -> None:
         ids.add(writer.producer[0])
         stored.die_and_come_back()
     assert len(ids) == 4
+
+
+@contextmanager
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No file grows; each request that needs one fails, and a client would repeat it."""
+
+    def refuse(descriptor: int, data: memoryview) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            yield
+
+
+def test_no_producer_id_is_given_twice_after_a_full_disk(
+    stored: StoredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers = [Writer(stored, f"writer-{number}") for number in range(3)]
+    with full_disk(monkeypatch):
+        writers[0].init()
+    assert writers[0].init() == 0
+    stored.die_and_come_back()
+    assert [writer.init() for writer in writers[1:]] == [0, 0]
+    assert len({writer.producer[0] for writer in writers}) == 3
+
+
+def test_a_full_disk_keeps_out_partitions(
+    stored: StoredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with full_disk(monkeypatch):
+        stored.state.create_topic("more")
+    assert "more" not in stored.state.topics
+    with full_disk(monkeypatch):
+        stored.state.add_partitions("orders", 2)
+    assert len(stored.state.topics["orders"].partitions) == 1
+    stored.state.add_partitions("orders", 2)
+    stored.state.create_topic("more")
+    stored.die_and_come_back()
+    assert len(stored.state.topics["orders"].partitions) == 2
+    assert "more" in stored.state.topics
 
 
 def test_configurations_and_partitions(stored: StoredBroker) -> None:

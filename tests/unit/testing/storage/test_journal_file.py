@@ -1,5 +1,6 @@
 """The journal's file: the newest value of each key comes back, and nothing else is believed."""
 
+import errno
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -146,3 +147,39 @@ def test_threads_note_one_after_the_other(path: Path, monkeypatch: pytest.Monkey
         journal.close()
     for kind in ("acl", "offset", "user"):
         assert sorted(value["number"] for _, value in noted(path, kind)) == [497, 498, 499]
+
+
+def test_an_entry_that_could_not_be_written_does_not_come_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_file, "OUTDATED_KEPT", 5)
+    journal = FileJournal(path)
+    journal.note("offset", ("a", 0), {"offset": 1})
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            journal.note("offset", ("a", 0), {"offset": 2})
+    assert list(journal.entries("offset")) == [(("a", 0), {"offset": 1})]
+    for number in range(20):  # the file is rewritten meanwhile
+        journal.note("user", ("alice",), {"password": str(number)})
+    journal.close()
+    assert noted(path) == [(("a", 0), {"offset": 1})]
+
+
+@pytest.mark.parametrize("step", ["replace_file", "AppendFile"])
+def test_a_rewrite_that_fails_loses_no_later_entry(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    monkeypatch.setattr(journal_file, "OUTDATED_KEPT", 5)
+    journal = FileJournal(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(journal_file, step, full_disk)
+        for number in range(8):
+            journal.note("offset", ("a", 0), {"offset": number})
+    journal.note("offset", ("a", 0), {"offset": 8})
+    journal.close()
+    assert noted(path) == [(("a", 0), {"offset": 8})]
+
+
+def full_disk(*arguments: object, **named: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
