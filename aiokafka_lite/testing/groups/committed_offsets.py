@@ -129,12 +129,15 @@ class GroupOffsets:
 
     def on_marker(self, producer_id: int, *, committed: bool) -> None:
         """Commit or discard the pending offsets of a completed transaction."""
-        for key, offset in self._pending.pop(producer_id, {}).items():
+        pending = self._pending.get(producer_id, {})
+        for key, offset in list(pending.items()):
             in_force = self._committed.get(key)
             if committed and (in_force is None or offset.order > in_force.order):
                 self._put(key, offset)
-            # Last: after a crash between the two, the repeated marker finds it again.
+            # Last: after a crash or a full disk, the repeated marker finds it again.
             self._journal.note(KIND, (self.group_id, *key, producer_id), None)
+            del pending[key]
+        self._pending.pop(producer_id, None)
 
     # Expiry
 
@@ -184,8 +187,8 @@ class GroupOffsets:
         return committed._replace(order=self._next_order - 1)
 
     def _put(self, key: TopicPartitionKey, committed: CommittedOffset) -> None:
-        self._committed[key] = committed
         self._journal.note(KIND, (self.group_id, *key), committed._asdict())
+        self._committed[key] = committed  # not before: a repeated marker must store it
 
     def _partitions(self) -> set[TopicPartitionKey]:
         """Return every partition with a committed or pending offset."""

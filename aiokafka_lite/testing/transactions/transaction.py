@@ -83,7 +83,7 @@ class Transaction:
         start_ms: Start of the transaction; -1 before the first one.
         update_ms: Time of the last use.
         bumps_epoch: True if the transaction ends in a new epoch (KIP-890, part 2).
-        timer: Aborts the open transaction at its timeout.
+        timer: Aborts the open transaction at its timeout, or repeats what a full disk kept out.
     """
 
     __slots__ = (
@@ -226,19 +226,23 @@ class Transaction:
 
     @classmethod
     def from_json(cls, transactional_id: str, value: Mapping[str, Any]) -> Self:
-        """Restore the stored state; a transaction that was ending marks all partitions again."""
+        """Return a stored transactional id."""
         transaction = cls(transactional_id, -1, value["timeout_ms"])
-        transaction.producer = ProducerIdentity(*value["producer"])
-        transaction.state = TransactionState(value["state"])
-        transaction.partitions = {(topic, index) for topic, index in value["partitions"]}
+        transaction.restore(value)
+        return transaction
+
+    def restore(self, value: Mapping[str, Any]) -> None:
+        """Return to a stored state; a transaction that was ending marks all partitions again."""
+        self.producer = ProducerIdentity(*value["producer"])
+        self.timeout_ms = value["timeout_ms"]
+        self.state = TransactionState(value["state"])
+        self.partitions = {(topic, index) for topic, index in value["partitions"]}
         for name in (
             *("last_epoch", "previous_producer_id", "next_producer_id"),
             *("start_ms", "update_ms", "bumps_epoch"),
         ):
-            setattr(transaction, name, value[name])
-        if transaction.state.is_ending:
-            transaction.unmarked = set(transaction.partitions)
-        return transaction
+            setattr(self, name, value[name])
+        self.unmarked = set(self.partitions) if self.state.is_ending else set()
 
     # Internals
 

@@ -7,7 +7,8 @@ PrepareCommit or PrepareAbort until they do.
 Source: Kafka's `TransactionCoordinator` and `TransactionStateManager`.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +43,7 @@ __all__ = ["Transactions"]
 
 KIND: Final = "transaction"  # in the journal
 EPOCH_BUMPS_SINCE: Final = 2  # transaction.version
+TIMEOUT_ROUNDS: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 
 
 class Transactions:
@@ -186,8 +188,8 @@ class Transactions:
         is_open = transaction.state is TransactionState.ONGOING
         if is_open and transaction.partitions.issuperset(partitions):
             return
-        transaction.add(partitions, self._clock.now_ms())
-        self._note(transaction)
+        with self._storing(transaction):
+            transaction.add(partitions, self._clock.now_ms())
         if not is_open:
             self._watch_timeout(transaction)
 
@@ -273,20 +275,22 @@ class Transactions:
     def _abort(self, transaction: Transaction) -> None:
         """Abort the open transaction, so that its producer cannot continue it."""
         bumps = self._version() >= EPOCH_BUMPS_SINCE
-        if not bumps:
-            transaction.fence()
-        self._decide(transaction, committed=False, bumps=bumps)
+        self._decide(transaction, committed=False, bumps=bumps, fences=not bumps)
 
-    def _decide(self, transaction: Transaction, *, committed: bool, bumps: bool) -> None:
+    def _decide(
+        self, transaction: Transaction, *, committed: bool, bumps: bool, fences: bool = False
+    ) -> None:
+        with self._storing(transaction):
+            if fences:
+                transaction.fence()
+            exhausted = bumps and transaction.producer.is_exhausted
+            transaction.prepare(
+                self._clock.now_ms(),
+                committed=committed,
+                bumps=bumps,
+                next_producer_id=self.producer_ids.take() if exhausted else NO_PRODUCER.producer_id,
+            )
         transaction.cancel_timer()
-        exhausted = bumps and transaction.producer.is_exhausted
-        transaction.prepare(
-            self._clock.now_ms(),
-            committed=committed,
-            bumps=bumps,
-            next_producer_id=self.producer_ids.take() if exhausted else NO_PRODUCER.producer_id,
-        )
-        self._note(transaction)
         self._mark(transaction)
 
     def _on_coordinators_moved(self) -> None:
@@ -296,9 +300,15 @@ class Transactions:
                 self._mark(transaction)
 
     def _mark(self, transaction: Transaction) -> None:
-        self._marking.mark(transaction, partial(self._complete, transaction))
+        try:
+            self._marking.mark(transaction, partial(self._complete, transaction))
+        except OSError:  # the disk of the data folder is full
+            if transaction.state.is_ending:
+                self._try_again_later(transaction)
+            raise
 
     def _complete(self, transaction: Transaction) -> None:
+        transaction.cancel_timer()
         transaction.complete(self._clock.now_ms())
         self._note(transaction)
 
@@ -311,8 +321,32 @@ class Transactions:
 
     def _on_timeout(self, transaction: Transaction) -> None:
         transaction.timer = None
-        if transaction.state is TransactionState.ONGOING:
-            self._abort(transaction)
+        if transaction.state.is_ending:
+            self._mark(transaction)
+        elif transaction.state is TransactionState.ONGOING:
+            try:
+                self._abort(transaction)
+            except OSError:
+                self._try_again_later(transaction)
+                raise
+
+    def _try_again_later(self, transaction: Transaction) -> None:
+        """Abort, or write the missing markers, in the next round of Kafka's coordinator."""
+        if transaction.timer is None:
+            transaction.timer = self._clock.call_later(
+                self._config(TIMEOUT_ROUNDS) / 1000, partial(self._on_timeout, transaction)
+            )
+
+    @contextmanager
+    def _storing(self, transaction: Transaction) -> Iterator[None]:
+        """Store a change, or undo it: a repeated request must not find it done."""
+        before = transaction.to_json()
+        try:
+            yield
+            self._note(transaction)
+        except BaseException:
+            transaction.restore(before)
+            raise
 
     def _note(self, transaction: Transaction) -> None:
         self._journal.note(KIND, (transaction.transactional_id,), transaction.to_json())

@@ -199,6 +199,67 @@ def test_a_full_disk_keeps_out_partitions(
     assert "more" in stored.state.topics
 
 
+def test_a_full_disk_keeps_out_the_begin_of_a_transaction(
+    stored: StoredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(stored)
+    assert writer.init(timeout_ms=30_000) == 0
+    with full_disk(monkeypatch):
+        writer.add(0)
+    assert writer.state == "Empty"
+    assert writer.add(0) == [0]
+    assert writer.produce(0) == 0
+    stored.die_and_come_back()
+    assert writer.state == "Ongoing"
+    stored.clock.advance(40)
+    assert writer.partition().last_stable_offset == 2  # it timed out
+
+
+def test_a_full_disk_only_delays_the_end_of_a_transaction(
+    stored: StoredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(stored)
+    assert writer.init() == 0
+    assert writer.produce(0) == 0
+    with full_disk(monkeypatch):
+        writer.end()
+    assert writer.state == "Ongoing"
+    assert writer.end() == 0
+    assert writer.state == "CompleteCommit"
+    assert writer.partition().last_stable_offset == 2
+
+
+def test_a_full_disk_only_delays_the_timeout_of_a_transaction(
+    stored: StoredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(stored)
+    assert writer.init(timeout_ms=30_000) == 0
+    assert writer.produce(0) == 0
+    with full_disk(monkeypatch):
+        stored.clock.advance(31)
+    assert writer.state == "Ongoing"
+    stored.clock.advance(11)
+    assert writer.state == "CompleteAbort"
+    assert writer.partition().last_stable_offset == 2
+
+
+def test_offsets_that_a_full_disk_keeps_out_are_committed_later(
+    stored: StoredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = stored.state.groups.offsets_of("group")
+    offsets.commit("orders", 0, CommittedOffset(1))
+    offsets.commit_pending(5, "orders", 0, CommittedOffset(7))
+    with full_disk(monkeypatch):
+        offsets.on_marker(5, committed=True)
+    offsets.on_marker(5, committed=True)
+    for _ in range(2):
+        found = stored.state.groups.offsets_of("group").find("orders", 0)
+        assert found is not None
+        assert found.offset == 7
+        assert not stored.state.groups.offsets_of("group").has_pending("orders", 0)
+        stored.die_and_come_back()
+
+
 def test_configurations_and_partitions(stored: StoredBroker) -> None:
     state = stored.state
     state.configure_topic(state.topics["orders"], {"cleanup.policy": "compact"})
