@@ -291,7 +291,8 @@ class PartitionFile(LogStore):
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Reject all writes after a failed one, because the file would have a gap."""
+        """Reject all writes after a failed one, because the file would have a gap, or the batch
+        that an interrupted one has written."""
         if self._refusal is not None:
             raise KafkaStorageError(f"Cannot write {self._partition}: {self._refusal}")
         try:
@@ -299,6 +300,9 @@ class PartitionFile(LogStore):
         except OSError as error:
             self._refusal = f"an earlier write failed: {error}"
             raise KafkaStorageError(f"Writing {self._partition} failed: {error}") from error
+        except BaseException:
+            self._refusal = "an earlier write was interrupted"
+            raise
 
     @property
     def _key(self) -> tuple[str, int]:

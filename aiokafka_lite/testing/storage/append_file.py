@@ -67,7 +67,7 @@ class AppendFile:
                 left = left[os.write(self._descriptor, left) :]
             if self._fsync:
                 os.fsync(self._descriptor)
-        except OSError:
+        except BaseException:  # an interrupted write may have left a part, too
             os.ftruncate(self._descriptor, self._size)
             raise
         self._size += len(piece)

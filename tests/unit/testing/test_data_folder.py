@@ -208,6 +208,32 @@ def test_a_disk_that_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert cluster.produce("orders", b"two") == 1
 
 
+def test_a_write_that_is_interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeCluster(topics=["orders", "more"], data_dir=folder) as cluster:
+        cluster.produce("orders", b"one")
+        cluster.produce("more", b"one")
+        really_write: Callable[[int, memoryview], int] = os.write
+
+        def write(part: int) -> Callable[[int, memoryview], int]:
+            def interrupt(descriptor: int, data: memoryview) -> int:
+                really_write(descriptor, data[: len(data) // part])
+                raise KeyboardInterrupt
+
+            return interrupt
+
+        for topic, part in (("orders", 2), ("more", 1)):
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "write", write(part))
+                with pytest.raises(KeyboardInterrupt):
+                    cluster.produce(topic, b"two")
+            with pytest.raises(KafkaStorageError, match="an earlier write was interrupted"):
+                cluster.produce(topic, b"three")
+    with FakeCluster(data_dir=folder) as cluster:
+        for topic in ("orders", "more"):
+            assert values(cluster, topic) == [b"one"]
+            assert cluster.produce(topic, b"two") == 1
+
+
 def test_few_files_are_open_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "OPEN_AT_ONCE", 3)
     before = len(os.listdir("/proc/self/fd"))
