@@ -269,6 +269,8 @@ class ClusterState:
         if kind is ConfigResource.BROKER:
             for topic in self.topics.values():  # their defaults may have changed
                 topic.configure(topic.configs)
+                for partition in topic.partitions:
+                    partition.watchers.notify()  # min.insync.replicas may be lower now
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and answer fetches that wait for it."""

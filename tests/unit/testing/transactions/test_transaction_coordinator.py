@@ -17,6 +17,8 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.record.header import BatchHeader
 from aiokafka_lite.testing.clock import VirtualClock
+from aiokafka_lite.testing.configs.broker_configs import ANY_BROKER
+from aiokafka_lite.testing.configs.config_store import ConfigResource
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.log.control_batches import read_marker
 from aiokafka_lite.testing.node import Node
@@ -315,11 +317,13 @@ def test_markers_that_wait_are_written_once(three_brokers: SocketlessBroker) -> 
     assert len(writer.partition().watchers) == 0
 
 
-@pytest.mark.parametrize("cure", ["restart", "configure", "reassign"])
+@pytest.mark.parametrize("cure", ["restart", "configure", "brokers", "reassign"])
 def test_markers_wait_for_enough_replicas(three_brokers: SocketlessBroker, cure: str) -> None:
     state = three_brokers.state
     needed = {"min.insync.replicas": "2"}
-    topic = state.create_topic("orders", assignments={0: [0, 1]}, configs=needed)
+    of_topic = {} if cure == "brokers" else needed
+    state.configure(ConfigResource.BROKER, ANY_BROKER, needed)
+    topic = state.create_topic("orders", assignments={0: [0, 1]}, configs=of_topic)
     state.coordinators.move(CoordinatorType.TRANSACTION, "mine", 0)
     writer = Writer(three_brokers)
     assert writer.init() == 0
@@ -332,6 +336,8 @@ def test_markers_wait_for_enough_replicas(three_brokers: SocketlessBroker, cure:
             state.on_node_up(1)
         case "configure":
             state.configure_topic(topic, {"min.insync.replicas": "1"})
+        case "brokers":
+            state.configure(ConfigResource.BROKER, ANY_BROKER, {"min.insync.replicas": "1"})
         case "reassign":
             state.reassign(topic.partitions[0], [0, 1, 2])
     assert writer.state == "CompleteCommit"
