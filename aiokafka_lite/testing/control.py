@@ -2,13 +2,14 @@
 
 A `Fault` affects the next `times` requests of one API (or any). It applies before the broker
 handles the request, so the request has no effect, or `after_handling`, so only the response is
-affected. Faults are tried in the order of their creation.
+affected. Faults are tried in the order of their creation, and one applies to a request; but faults
+that only concern partitions apply to it together.
 """
 
 import asyncio
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiokafka_lite.protocol.message import Request, Response, Struct
@@ -23,6 +24,9 @@ LARGEST_BODY_KEPT: Final = 4096
 """Largest request, in bytes, whose body is kept: a larger one would keep its records alive."""
 
 Condition: TypeAlias = Callable[[Any], bool]  # Any: the request class of the fault's API
+ErrorOf: TypeAlias = Callable[[str | None, int | None], int]
+"""(topic, partition) -> the error code that a fault injects, 0 for none."""
+
 Replacement: TypeAlias = Response | Callable[[Any], Response]
 
 
@@ -60,6 +64,7 @@ class Fault:
     Attributes:
         hits: Number of requests affected so far.
         left: Number of requests it will still affect; None for all.
+        counts_late: True if it only concerns partitions, so that `errors` counts its hits.
     """
 
     def __init__(
@@ -105,25 +110,20 @@ class Fault:
         # Only the broker finds out if a request is about the partitions: those of a fetch session,
         # for example, are not in it.
         others = (delay, respond_with, edit, tamper, drop, disconnect is not False)
-        self._counts_late = partitions is not None and not any(others)
+        self.counts_late = partitions is not None and not any(others)
         self._changed = threading.Condition()  # waiters may be in any thread and any loop
         self._waiting: list[tuple[int, Callable[[], object]]] = []
 
-    def strikes(self, node_id: int, api_key: int, request: Request) -> bool:
-        """Return True if the fault applies to this request, and count a hit.
-
-        A fault that only concerns partitions is counted by `errors`.
-        """
-        if (
+    def matches(self, node_id: int, api_key: int, request: Request) -> bool:
+        """Return True if the fault applies to such a request."""
+        return not (
             self.left == 0
             or (self.api_key is not None and self.api_key != api_key)
             or (self.node is not None and self.node != node_id)
             or (self.when is not None and not self.when(request))
-        ):
-            return False
-        return self._counts_late or self._hit()
+        )
 
-    def _hit(self) -> bool:
+    def hit(self) -> bool:
         """Count an affected request; return False if the fault affects no more."""
         with self._changed:
             if self.left == 0:
@@ -174,16 +174,16 @@ class Fault:
                     f"the fault affected {self.hits} of {times} requests within {timeout} s"
                 )
 
-    def errors(self) -> Callable[[str | None, int | None], int]:
+    def errors(self) -> ErrorOf:
         """Return `error_for` for one request, which is affected from its first error on."""
-        if not self._counts_late:
+        if not self.counts_late:
             return self.error_for
         is_hit = False
 
         def error_for(topic: str | None, partition: int | None) -> int:
             nonlocal is_hit
             code = self.error_for(topic, partition)
-            is_hit = is_hit or (code != 0 and self._hit())
+            is_hit = is_hit or (code != 0 and self.hit())
             return code if is_hit else 0
 
         return error_for
@@ -219,19 +219,45 @@ class Control:
         self.requests: deque[SeenRequest] = deque(maxlen=REQUESTS_KEPT)
         self.counts: Counter[int] = Counter()
 
-    def on_request(self, seen: SeenRequest, request: Request | None) -> Fault | None:
-        """Record a request (None if not served) and return the fault that applies to it, if any."""
+    def on_request(
+        self, seen: SeenRequest, request: Request | None
+    ) -> tuple[Fault | None, ErrorOf | None]:
+        """Record a request (None if not served).
+
+        Several faults that only concern partitions may apply to it; any other excludes the rest.
+
+        Returns:
+            The fault that applies to the request, if any; and the errors for its parts, None if
+            no fault applies.
+        """
         self.requests.append(seen)
         self.counts[seen.api_key] += 1
         if not self.faults or request is None:
-            return None
-        struck_by = None
+            return None, None
+        struck_by: Fault | None = None
+        of_partitions: list[ErrorOf] = []
         for fault in self.faults:
-            if fault.strikes(seen.node_id, seen.api_key, request):
+            if not fault.matches(seen.node_id, seen.api_key, request):
+                continue
+            if fault.counts_late:
+                of_partitions.append(fault.errors())
+                continue
+            if not of_partitions and fault.hit():
                 struck_by = fault
+            if of_partitions or struck_by is not None:
                 break
         self.faults = [fault for fault in self.faults if fault.left != 0]
-        return struck_by
+        if struck_by is not None:
+            return struck_by, struck_by.errors()
+        return None, _first_of(of_partitions) if of_partitions else None
+
+
+def _first_of(all_errors: Sequence[ErrorOf]) -> ErrorOf:
+    def error_for(topic: str | None, partition: int | None) -> int:
+        codes = (each(topic, partition) for each in all_errors)
+        return next((code for code in codes if code), 0)
+
+    return error_for
 
 
 def overwrite_error_codes(response: Struct, code: int) -> bool:

@@ -31,6 +31,7 @@ from aiokafka_lite.testing.context import (
 from aiokafka_lite.testing.control import (
     LARGEST_BODY_KEPT,
     Control,
+    ErrorOf,
     Fault,
     SeenRequest,
     overwrite_error_codes,
@@ -202,13 +203,13 @@ class Dispatcher:
             request if len(frame) <= LARGEST_BODY_KEPT else None,
             session.principal,
         )
-        fault = self._control.on_request(seen, request)
+        fault, errors = self._control.on_request(seen, request)
         if request is None:
             return self._refuse(header, seen)
         if refused is not None:
             last = refused  # for the lambda
             return Exchange(seen, version, lambda: last, request)
-        context = self._context(version, header.client_id, session, fault)
+        context = self._context(version, header.client_id, session, errors)
         if self.throttles.active and key == ApiKey.FETCH:
             self._limit_fetch(request, session.user, header.client_id or "")
         serve = handle_of(key)
@@ -243,8 +244,8 @@ class Dispatcher:
             request,
             session.principal,
         )
-        fault = self._control.on_request(seen, request)
-        context = self._context(0, None, session, fault)
+        fault, errors = self._control.on_request(seen, request)
+        context = self._context(0, None, session, errors)
         serve = handle_of(key)
         return _TokenExchange(seen, lambda: serve(request, context), request, fault, authentication)
 
@@ -269,7 +270,7 @@ class Dispatcher:
         return None
 
     def _context(
-        self, version: int, client_id: str | None, session: Session, fault: Fault | None
+        self, version: int, client_id: str | None, session: Session, errors: ErrorOf | None
     ) -> RequestContext:
         return RequestContext(
             self._state,
@@ -278,7 +279,7 @@ class Dispatcher:
             client_id,
             session,
             self._offered,
-            None if fault is None else fault.errors(),
+            errors,
         )
 
     def _serves(self, key: int, version: int) -> bool:

@@ -89,6 +89,18 @@ async def test_a_request_without_the_partition_does_not_use_up_its_error(
     assert errors_in(await client.ask(produce(0, 1), 9)) == [0, 0]
 
 
+async def test_errors_for_several_partitions(cluster: FakeCluster, connect: Connect) -> None:
+    first = cluster.control(ApiKey.PRODUCE, error=3, partitions=[("orders", 0)])
+    second = cluster.control(ApiKey.PRODUCE, error=6, partitions=[("orders", 1)])
+    client = await connect(cluster.address(0))
+    assert errors_in(await client.ask(produce(1), 9)) == [6]
+    assert (first.hits, second.hits) == (0, 1)
+    cluster.control(ApiKey.PRODUCE, error=6, partitions=[("orders", 0), ("orders", 1)])
+    assert errors_in(await client.ask(produce(0, 1), 9)) == [3, 6]
+    assert errors_in(await client.ask(produce(0, 1), 9)) == [0, 0]
+    assert ends(cluster) == [1, 1]
+
+
 async def test_an_error_after_handling(cluster: FakeCluster, connect: Connect) -> None:
     cluster.control(ApiKey.PRODUCE, error=20, after_handling=True)
     client = await connect(cluster.address(0))
