@@ -5,6 +5,7 @@ rate over the last eleven one-second windows is compared with the quota, and the
 until the rate is within it. Rates use the cluster's clock.
 """
 
+import math
 from collections import deque
 from typing import Final, NamedTuple, TypeAlias
 
@@ -73,7 +74,9 @@ class _Rate:
         # At first, count all windows but one as elapsed, so the first batch does not exceed it.
         elapsed_ms += max(WINDOWS - 1 - elapsed_ms // WINDOW_MS, 0) * WINDOW_MS
         rate = sum(window.total for window in windows) / (elapsed_ms / 1000)
-        return max(round((rate - bound) / bound * elapsed_ms), 0)
+        if not rate > bound:  # as in Kafka, a bound may be infinite or not a number
+            return 0
+        return round((rate - bound) / bound * elapsed_ms)
 
 
 class Throttles:
@@ -126,7 +129,9 @@ class Throttles:
     def largest_fetch(self, user: str, client_id: str) -> int | None:
         """Return the maximum bytes of a fetch that the quota can ever allow; None for no limit."""
         limit = self._quotas.limit(CONSUMER_RATE, user, client_id)
-        return None if limit is None else int(limit.bound * (WINDOWS - 1) * WINDOW_MS / 1000)
+        if limit is None or math.isnan(limit.bound):
+            return None
+        return int(limit.bound * (WINDOWS - 1) * WINDOW_MS / 1000)
 
     def charge(
         self,

@@ -152,6 +152,17 @@ def test_time_that_the_broker_was_kept_busy() -> None:
     assert broker.charge(0, ApiKey.FETCH, busy=0.01) == Throttle(1000, empties_fetch=True)
 
 
+@pytest.mark.parametrize("bound", [float("inf"), float("nan")])
+def test_a_bound_that_is_no_number_never_throttles(bound: float) -> None:
+    table = QuotaTable()
+    table.alter([(USER, "alice")], {REQUEST_PERCENTAGE: bound})
+    if bound != float("inf"):
+        table.alter([(USER, "alice")], {CONSUMER_RATE: bound})
+    throttles = Throttles(table, VirtualClock())
+    assert throttles.charge(ApiKey.FETCH, ALICE, "app", 1000, 1.0) == Throttle(0)
+    assert throttles.largest_fetch("alice", "app") is None
+
+
 def test_throttles_by_a_test() -> None:
     broker = Broker()
     broker.throttles.set(0.5, api_key=ApiKey.PRODUCE, client_id="app")
