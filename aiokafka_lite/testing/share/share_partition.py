@@ -221,6 +221,9 @@ class SharePartition:
         except UnknownTopicOrPartitionError:
             acknowledgement.roll_back()
             raise
+        except OSError:  # the disk of the data folder is full; the state has changed all the same
+            self._after(acknowledgement.changes)
+            raise
         self._after(acknowledgement.changes)
 
     def release(self, member_id: str) -> None:
@@ -241,6 +244,9 @@ class SharePartition:
             self._store(changes)
         except (FencedStateEpochError, UnknownTopicOrPartitionError):
             return  # the next request replaces this share partition
+        except OSError:  # the disk of the data folder is full; they are released all the same
+            self._after(changes)
+            raise
         self._after(changes)
 
     def _store(self, changes: Sequence[Change]) -> None:
@@ -322,9 +328,13 @@ class SharePartition:
     def _on_timer(self) -> None:
         self._timer = None
         now_ms = max(self._clock.now_ms(), self._timer_ms)  # the system clock may be set back
-        self._release_if(lambda delivery: (delivery.deadline_ms or 0) <= now_ms)
-        if not self.is_current:
-            return  # the locks ended with this share partition
+        try:
+            self._release_if(lambda delivery: (delivery.deadline_ms or 0) <= now_ms)
+        finally:
+            if self.is_current:  # or the locks ended with this share partition
+                self._watch_first()
+
+    def _watch_first(self) -> None:
         deadlines = [
             span.delivery.deadline_ms
             for batch in self.records

@@ -1,5 +1,6 @@
 """Share groups on a virtual clock: locks, faults, deletion and new leaders."""
 
+import errno
 from typing import Any
 
 import pytest
@@ -107,6 +108,32 @@ def test_a_lock_that_expires_makes_its_records_available_again(
     assert answer.responses[0].partitions[0].error_code == 0
     broker.clock.advance(LOCK_SECONDS)
     assert worker.acquired() == []
+
+
+def test_a_full_disk_does_not_keep_records_locked(
+    broker: SocketlessBroker, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(key: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    append(broker, 1)
+    assert worker.acquired() == [(0, 0, 1)]
+    broker.clock.advance(10)
+    append(broker, 1)
+    assert worker.acquired() == [(1, 1, 1)]
+    with monkeypatch.context() as patched:
+        patched.setattr(broker.state.share.states, "note", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            broker.clock.advance(LOCK_SECONDS - 10)
+    assert worker.acquired() == [(0, 0, 2)]
+    broker.clock.advance(10)
+    assert worker.acquired() == [(1, 1, 2)]
+    with monkeypatch.context() as patched:
+        patched.setattr(broker.state.share.states, "note", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            worker.acknowledge(0, 0, RELEASE)
+    worker.session += 1
+    assert worker.acquired() == [(0, 0, 3)]
 
 
 def test_records_whose_lock_expired_cannot_be_acknowledged(
