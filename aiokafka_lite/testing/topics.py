@@ -412,9 +412,7 @@ class Topic:
         self.timestamp_after_max = int(self.config("message.timestamp.after.max.ms"))
         self.is_compacted = "compact" in self.config("cleanup.policy")
         self.reads_records = (
-            self._check_records
-            or self.is_compacted
-            or "message.timestamp.before.max.ms" in self.configs
+            self._check_records or self.is_compacted or self.timestamp_before_max != FAR_FUTURE
         )
 
     def _compression(self) -> tuple[Compression | None, int | None]:

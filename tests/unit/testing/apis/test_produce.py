@@ -12,6 +12,8 @@ from aiokafka_lite.protocol.primitives import ZERO_UUID
 from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.record.header import BatchHeader, write_crc
 from aiokafka_lite.record.legacy import encode_message_set
+from aiokafka_lite.testing.configs.broker_configs import ANY_BROKER
+from aiokafka_lite.testing.configs.config_store import ConfigResource
 from aiokafka_lite.testing.context import CloseConnection
 from aiokafka_lite.testing.log.conversion import records_of
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
@@ -267,6 +269,11 @@ def test_timestamps_out_of_range(broker: SocketlessBroker) -> None:
     assert produce(broker, 9, batch)[0].error_code == 0
     topic.configure({"message.timestamp.before.max.ms": "10"})
     batch = make_batch((NOW_MS - 10, None, b"v"), (NOW_MS - 11, None, b"w"), (-1, None, b"x"))
+    assert refused(broker, batch)[0] == "INVALID_TIMESTAMP"
+    topic.configure({})
+    assert produce(broker, 9, batch)[0].error_code == 0
+    of_brokers = {"log.message.timestamp.before.max.ms": "10"}
+    broker.state.configure(ConfigResource.BROKER, ANY_BROKER, of_brokers)
     assert refused(broker, batch)[0] == "INVALID_TIMESTAMP"
 
 
