@@ -152,7 +152,9 @@ class Storage:
         """Delete the stored data of a topic."""
         self.journal.note("topic", (topic.name,), None)
         for partition in topic.partitions:
-            self._files.pop((topic.topic_id.hex, partition.index)).delete()
+            file = self._files.pop((topic.topic_id.hex, partition.index), None)
+            if file is not None:  # or an attempt that failed has deleted it
+                file.delete()
         self._sweep()
 
     def _load(self, partition: Partition, start: int, end: int, epoch: int) -> None:
@@ -316,12 +318,12 @@ class PartitionFile(LogStore):
 
     def _note(self) -> None:
         epoch, replicas = self._partition.leader_epoch, list(self._partition.replicas)
-        self._noted = (epoch, replicas)
         self._journal.note(
             "partition",
             self._key,
             {"epoch": epoch, "replicas": replicas, "start": self._start, "end": self._end},
         )
+        self._noted = (epoch, replicas)
 
     def _write_anew(self, batches: Iterable[memoryview]) -> None:
         self.close_file()

@@ -136,9 +136,9 @@ class Features:
     def update(self, name: str, level: int) -> None:
         """Finalize a checked level."""
         if self.level(name) != level:
+            self._journal.note(JOURNAL_KIND, (name,), {"level": level})
             self._set(name, level)
             self.epoch += 1
-            self._journal.note(JOURNAL_KIND, (name,), {"level": level})
 
     def _set(self, name: str, level: int) -> None:
         if level:

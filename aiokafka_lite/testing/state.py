@@ -274,14 +274,14 @@ class ClusterState:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and answer fetches that wait for it."""
-        topic = self.topics.pop(name)
-        del self.topics_by_id[topic.topic_id]
+        topic = self.topics[name]
+        if self._storage is not None:
+            self._storage.forget_topic(topic)
+        del self.topics[name], self.topics_by_id[topic.topic_id]
         if self.used_share is not None:
             self.used_share.on_topic_deleted(topic.topic_id)
         for partition in topic.partitions:
             partition.lead(NO_LEADER)
-        if self._storage is not None:
-            self._storage.forget_topic(topic)
         self.groups.on_topic_deleted(name)
 
     def add_partitions(

@@ -94,11 +94,13 @@ class GroupOffsets:
     def delete(self, topic: str, partition: int) -> bool:
         """Delete a partition's offsets, also pending ones; return False if none was committed."""
         for producer_id, pending in self._pending.items():
-            if pending.pop((topic, partition), None) is not None:
+            if (topic, partition) in pending:
                 self._journal.note(KIND, (self.group_id, topic, partition, producer_id), None)
-        if self._committed.pop((topic, partition), None) is None:
+                del pending[topic, partition]
+        if (topic, partition) not in self._committed:
             return False
         self._journal.note(KIND, (self.group_id, topic, partition), None)
+        del self._committed[topic, partition]
         return True
 
     def delete_topic(self, topic: str) -> None:

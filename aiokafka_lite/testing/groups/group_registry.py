@@ -106,13 +106,14 @@ class Groups:
 
     def delete(self, group_id: str) -> None:
         """Delete a group and its offsets; does nothing if it does not exist."""
-        group = self._groups.pop(group_id, None)
+        group = self._groups.get(group_id)
         if group is not None:
-            group.close()
             group.offsets.clear()
+            self.environment.journal.note("group", (group_id,), None)
+            del self._groups[group_id]
+            group.close()
             self._offsets.pop(group_id, None)
             self._node_ids.pop(group_id, None)
-            self.environment.journal.note("group", (group_id,), None)
 
     # Offsets
 

@@ -253,17 +253,17 @@ class AclTable:
         """
         _check(acl)
         if acl not in self._acls:
-            self._acls = (*self._acls, acl)
             self._journal.note(_JOURNAL_KIND, tuple(acl), {})
+            self._acls = (*self._acls, acl)
 
     def remove(self, which: AclFilter | Acl) -> list[Acl]:
         """Delete one ACL, or those that a filter matches; return the deleted ones."""
         removed = [acl for acl in self._acls if acl == which] if isinstance(which, Acl) else []
         if isinstance(which, AclFilter):
             removed = self.find(which)
-        self._acls = tuple(acl for acl in self._acls if acl not in removed)
         for acl in removed:
             self._journal.note(_JOURNAL_KIND, tuple(acl), None)
+        self._acls = tuple(acl for acl in self._acls if acl not in removed)
         return removed
 
     def find(self, which: AclFilter) -> list[Acl]:

@@ -108,11 +108,15 @@ class Users:
     def remove_credential(self, name: str, mechanism: str) -> None:
         """Remove a user's credential for a mechanism."""
         if mechanism == PLAIN:
-            known = self._passwords.pop(name, None) is not None
+            known = name in self._passwords
         else:
-            known = self._credentials.pop((name, mechanism), None) is not None
+            known = (name, mechanism) in self._credentials
         if known:
             self._journal.note(_JOURNAL_KIND, (name, mechanism), None)
+        if mechanism == PLAIN:
+            self._passwords.pop(name, None)
+        else:
+            self._credentials.pop((name, mechanism), None)
 
     def scram_users(self) -> Iterator[str]:
         """Yield the names of all users with a SCRAM credential, each once."""

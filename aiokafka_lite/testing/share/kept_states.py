@@ -156,5 +156,5 @@ class KeptStates:
         """Delete the states of a group, of a topic, or of a topic in a group."""
         for key in list(self._states):
             if group_id in (None, key[0]) and topic_id in (None, key[1]):
-                del self._states[key]
                 self._journal.note(JOURNAL_KIND, (key[0], key[1].hex, key[2]), None)
+                del self._states[key]

@@ -1,8 +1,9 @@
 """The state that survives a cluster's restart, as keys and their latest values.
 
 It resembles Kafka's compacted topics: a component records each change of its state under a kind
-and a key, and reads back the last value of each key at startup. A cluster without a data folder
-has a `Journal` that stores nothing.
+and a key, and reads back the last value of each key at startup. It records a change before it makes
+it, or undoes it: if the disk is full, a repeated request must not find it done. A cluster without a
+data folder has a `Journal` that stores nothing.
 """
 
 from collections.abc import Iterator, Mapping

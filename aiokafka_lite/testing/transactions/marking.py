@@ -129,8 +129,8 @@ class Marking:
             return max(epoch, 0)
         if node.node_id != before:
             epoch += 1
-            self._epochs[slot] = (node.node_id, epoch)
             self._journal.note(KIND, (slot,), {"epoch": epoch})
+            self._epochs[slot] = (node.node_id, epoch)
         return epoch
 
 

@@ -21,6 +21,7 @@ from aiokafka_lite.testing.coordinator_table import CoordinatorType
 from aiokafka_lite.testing.data_folder import PartitionFile, Storage
 from aiokafka_lite.testing.groups.committed_offsets import CommittedOffset
 from aiokafka_lite.testing.node import Node
+from aiokafka_lite.testing.security.acl_table import AclFilter, AclTable, Operation, Resource
 from aiokafka_lite.testing.server.request_exchange import Dispatcher
 from aiokafka_lite.testing.state import ClusterState
 from tests.unit.testing.groups.members import FakeMember, form
@@ -258,6 +259,68 @@ def test_offsets_that_a_full_disk_keeps_out_are_committed_later(
         assert found.offset == 7
         assert not stored.state.groups.offsets_of("group").has_pending("orders", 0)
         stored.die_and_come_back()
+
+
+@pytest.mark.parametrize("removes", [False, True])
+def test_a_full_disk_does_not_hide_a_change_of_acls(
+    stored: StoredBroker, monkeypatch: pytest.MonkeyPatch, removes: bool
+) -> None:
+    table = AclTable(stored.storage.journal)
+
+    def change() -> None:
+        if removes:
+            table.remove(AclFilter())
+        else:
+            table.allow("User:alice", Operation.READ, Resource.TOPIC, "orders")
+
+    if removes:
+        table.allow("User:alice", Operation.READ, Resource.TOPIC, "orders")
+    with full_disk(monkeypatch):
+        change()
+    change()
+    stored.die_and_come_back()
+    assert len(AclTable(stored.storage.journal).find(AclFilter())) == (not removes)
+
+
+def test_a_full_disk_does_not_hide_other_changes(
+    stored: StoredBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = stored.state
+    state.users.put("alice", "secret")
+    offsets = state.groups.offsets_of("group")
+    offsets.commit("orders", 0, CommittedOffset(1))
+    state.groups.classic("other").offsets.commit("orders", 0, CommittedOffset(1))
+    state.create_topic("more", 2)
+    for change in (
+        lambda: state.users.remove("alice"),
+        lambda: state.features.update("group.version", 0),
+        lambda: offsets.delete("orders", 0),
+        lambda: state.groups.delete("other"),
+        lambda: state.delete_topic("more"),
+    ):
+        with full_disk(monkeypatch):
+            change()
+        change()
+    stored.die_and_come_back()
+    assert stored.state.users.password_of("alice") is None
+    assert stored.state.features.level("group.version") == 0
+    assert stored.state.groups.offsets_of("group").all() == {}
+    assert stored.state.groups.get("other") is None
+    assert list(stored.state.topics) == ["orders"]
+
+
+def test_a_full_disk_does_not_hide_a_reassignment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = StoredBroker(tmp_path, nodes=2)
+    (partition,) = broker.state.topics["orders"].partitions
+    with full_disk(monkeypatch):
+        broker.state.reassign(partition, [1])
+    partition.watchers.notify()
+    broker.die_and_come_back()
+    (partition,) = broker.state.topics["orders"].partitions
+    assert partition.replicas == [1]
+    broker.storage.close()
 
 
 def test_configurations_and_partitions(stored: StoredBroker) -> None:
