@@ -2,8 +2,8 @@
 
 A `Fault` affects the next `times` requests of one API (or any). It applies before the broker
 handles the request, so the request has no effect, or `after_handling`, so only the response is
-affected. Faults are tried in the order of their creation, and one applies to a request; but faults
-that only concern partitions apply to it together.
+affected. Faults are tried in the order of their creation, and one applies to a request, after those
+that only make partitions fail.
 """
 
 import asyncio
@@ -64,7 +64,8 @@ class Fault:
     Attributes:
         hits: Number of requests affected so far.
         left: Number of requests it will still affect; None for all.
-        counts_late: True if it only concerns partitions, so that `errors` counts its hits.
+        only_fails: True if it only makes the request, or parts of it, fail.
+        counts_late: True if it only makes partitions fail.
     """
 
     def __init__(
@@ -110,7 +111,8 @@ class Fault:
         # Only the broker finds out if a request is about the partitions: those of a fetch session,
         # for example, are not in it.
         others = (delay, respond_with, edit, tamper, drop, disconnect is not False)
-        self.counts_late = partitions is not None and not any(others)
+        self.only_fails = bool(error) and not after_handling and not any(others)
+        self.counts_late = partitions is not None and self.only_fails
         self._changed = threading.Condition()  # waiters may be in any thread and any loop
         self._waiting: list[tuple[int, Callable[[], object]]] = []
 
@@ -174,15 +176,14 @@ class Fault:
                     f"the fault affected {self.hits} of {times} requests within {timeout} s"
                 )
 
-    def errors(self) -> ErrorOf:
-        """Return `error_for` for one request, which is affected from its first error on."""
-        if not self.counts_late:
-            return self.error_for
+    def late_errors(self) -> ErrorOf:
+        """Return `error_for` for the parts of one request, which counts as affected from its first
+        error on."""
         is_hit = False
 
         def error_for(topic: str | None, partition: int | None) -> int:
             nonlocal is_hit
-            code = self.error_for(topic, partition)
+            code = 0 if topic is None else self.error_for(topic, partition)
             is_hit = is_hit or (code != 0 and self.hit())
             return code if is_hit else 0
 
@@ -224,32 +225,30 @@ class Control:
     ) -> tuple[Fault | None, ErrorOf | None]:
         """Record a request (None if not served).
 
-        Several faults that only concern partitions may apply to it; any other excludes the rest.
-
         Returns:
-            The fault that applies to the request, if any; and the errors for its parts, None if
-            no fault applies.
+            The fault that applies to the request as a whole, if any; and the errors for its parts,
+            None if no fault applies.
         """
         self.requests.append(seen)
         self.counts[seen.api_key] += 1
         if not self.faults or request is None:
             return None, None
         struck_by: Fault | None = None
-        of_partitions: list[ErrorOf] = []
+        errors: list[ErrorOf] = []
         for fault in self.faults:
             if not fault.matches(seen.node_id, seen.api_key, request):
                 continue
             if fault.counts_late:
-                of_partitions.append(fault.errors())
-                continue
-            if not of_partitions and fault.hit():
+                errors.append(fault.late_errors())
+            elif errors and fault.only_fails:  # it applies to the parts that are left, if any
+                errors.append(fault.late_errors())
+                break
+            elif fault.hit():
                 struck_by = fault
-            if of_partitions or struck_by is not None:
+                errors.append(fault.error_for)
                 break
         self.faults = [fault for fault in self.faults if fault.left != 0]
-        if struck_by is not None:
-            return struck_by, struck_by.errors()
-        return None, _first_of(of_partitions) if of_partitions else None
+        return struck_by, _first_of(errors) if errors else None
 
 
 def _first_of(all_errors: Sequence[ErrorOf]) -> ErrorOf:

@@ -101,6 +101,26 @@ async def test_errors_for_several_partitions(cluster: FakeCluster, connect: Conn
     assert ends(cluster) == [1, 1]
 
 
+async def test_faults_after_the_error_for_a_partition(
+    cluster: FakeCluster, connect: Connect
+) -> None:
+    def hold_up(response: ProduceResponse) -> None:
+        response.throttle_time_ms = 7
+
+    cluster.control(ApiKey.PRODUCE, error=3, partitions=[("orders", 0)], times=None)
+    fault = cluster.control(ApiKey.PRODUCE, error=6)
+    client = await connect(cluster.address(0))
+    assert errors_in(await client.ask(produce(0), 9)) == [3]
+    assert fault.hits == 0
+    assert errors_in(await client.ask(produce(0, 1), 9)) == [3, 6]
+    assert fault.hits == 1
+    fault = cluster.control(ApiKey.PRODUCE, edit=hold_up)
+    answer = await client.ask(produce(0, 1), 9)
+    assert (errors_in(answer), answer.throttle_time_ms) == ([3, 0], 7)
+    assert fault.hits == 1
+    assert errors_in(await client.ask(produce(0, 1), 9)) == [3, 0]
+
+
 async def test_an_error_after_handling(cluster: FakeCluster, connect: Connect) -> None:
     cluster.control(ApiKey.PRODUCE, error=20, after_handling=True)
     client = await connect(cluster.address(0))
