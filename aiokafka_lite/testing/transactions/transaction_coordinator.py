@@ -43,7 +43,8 @@ __all__ = ["Transactions"]
 
 KIND: Final = "transaction"  # in the journal
 EPOCH_BUMPS_SINCE: Final = 2  # transaction.version
-TIMEOUT_ROUNDS: Final = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
+ROUND: Final = 10.0
+"""Seconds between attempts that a full disk ends, as between Kafka's looks for timeouts."""
 
 
 class Transactions:
@@ -334,7 +335,7 @@ class Transactions:
         """Abort, or write the missing markers, in the next round of Kafka's coordinator."""
         if transaction.timer is None:
             transaction.timer = self._clock.call_later(
-                self._config(TIMEOUT_ROUNDS) / 1000, partial(self._on_timeout, transaction)
+                ROUND, partial(self._on_timeout, transaction)
             )
 
     @contextmanager
