@@ -30,6 +30,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aiokafka_lite.abc import AbstractTokenProvider
+from aiokafka_lite.errors import KafkaConnectionError
 from aiokafka_lite.oauth.refresh_window import RETRY_SECONDS, refresh_at
 
 __all__ = ["Token", "TokenSource", "jwt_times"]
@@ -42,6 +43,10 @@ LONGEST_TIMER = 86_400.0 * 30
 PATIENCE = 1.0
 """Seconds that a caller waits for a renewal while the old token is still valid: its connection
 holds back all requests meanwhile."""
+
+LONGEST_RENEWAL = 120.0
+"""Seconds after which a `fetch` is given up. No caller's patience ends a renewal in the background,
+and one that never ended would keep every later call from beginning another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,8 @@ class TokenSource(AbstractTokenProvider):
         kept = self._token
         if kept is None or kept.value != token:
             return
-        if time.time() >= self._received_at + RETRY_SECONDS:
+        # A time before it was received is one after the clock was set back: then it may be old.
+        if not 0 <= time.time() - self._received_at < RETRY_SECONDS:
             logger.warning("%r renews its token, which a broker rejected", self)
             self._refresh_at = 0.0  # if that fails, the other brokers may still accept this one
 
@@ -167,7 +173,15 @@ class TokenSource(AbstractTokenProvider):
         return renewal
 
     async def _renew(self) -> str:
-        token = await self.fetch()
+        try:
+            async with asyncio.timeout(LONGEST_RENEWAL) as limit:
+                token = await self.fetch()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise KafkaConnectionError(
+                f"{self!r} got no token within {LONGEST_RENEWAL:g} s"
+            ) from None
         now = time.time()
         issued = now if token.issued_at is None else min(token.issued_at, now)
         self._token = token

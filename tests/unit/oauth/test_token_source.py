@@ -74,6 +74,15 @@ async def test_rejected_token_is_replaced_unless_it_is_new(later: Any) -> None:
     assert await source.token() == "token 2"
 
 
+async def test_rejected_token_is_replaced_after_the_clock_was_set_back(later: Any) -> None:
+    """Until the clock shows the same time again, the token would look new."""
+    source = Source(3600, 3600)
+    assert await source.token() == "token 1"
+    later(-86_400)
+    source.on_rejected("token 1")
+    assert await source.token() == "token 2"
+
+
 async def test_rejected_token_stays_in_use_while_it_cannot_be_renewed(later: Any) -> None:
     """One broker may be at fault; the others still accept the token."""
     source = Source(3600, KafkaConnectionError("away"), 3600)
@@ -247,6 +256,24 @@ async def test_slow_renewal_that_fails_is_repeated_after_a_pause(
     assert await source.token() == "token 1"
     assert source.fetched == 2
     later(11)
+    assert await source.token() == "token 3"
+
+
+async def test_renewal_that_never_ends_does_not_keep_later_calls_from_a_token(
+    later: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_source, "PATIENCE", 0.01)
+    monkeypatch.setattr(token_source, "LONGEST_RENEWAL", 0.2)
+    source = Source(1000, 1000)
+    assert await source.token() == "token 1"
+    later(900)
+    source.gate = asyncio.Event()  # the server's answer is lost
+    assert await source.token() == "token 1"
+    later(200)  # it has expired
+    with pytest.raises(KafkaConnectionError, match=r"<Source> got no token within 0\.2 s"):
+        async with asyncio.timeout(60):
+            await source.token()
+    source.gate = None
     assert await source.token() == "token 3"
 
 
