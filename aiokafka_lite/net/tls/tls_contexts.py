@@ -20,6 +20,7 @@ from aiokafka_lite.net.tls.tls_options import (
     TlsOptions,
     file_versions,
     own_expiry,
+    unreadable,
 )
 
 log = logging.getLogger(__name__)
@@ -87,8 +88,10 @@ class TlsContexts:
             return None
         try:
             return self._options.load()
-        except KafkaConfigurationError:
-            self._refused = present
+        except KafkaConfigurationError as error:
+            # A file that cannot be read may be readable next time with the same version: a change
+            # of its owner or mode does not show there, nor does a shortage of descriptors.
+            self._refused = None if unreadable(error) else present
             raise
 
     def _on_looked(self, looking: asyncio.Future[Loaded | None]) -> None:

@@ -117,6 +117,7 @@ class TlsOptions:
 
         Raises:
             KafkaConfigurationError: A file cannot be read or used; the message names it.
+            `unreadable` tells which.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         enabled = [VERSIONS[name] for name in self.enabled_protocols]
@@ -192,6 +193,12 @@ def file_versions(paths: Iterable[str]) -> dict[str, FileVersion | None]:
     return found
 
 
+def unreadable(error: KafkaConfigurationError) -> bool:
+    """True if `load` failed because a file could not be read, not because of its content."""
+    cause = error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError)
+
+
 def own_expiry(loaded: Loaded) -> str:
     """Return the text " expired on DATE" if the client's certificate has expired, or ""."""
     if loaded.own is None:
@@ -228,7 +235,9 @@ def _read(option: str, value: str, versions: dict[str, FileVersion]) -> tuple[st
             data = file.read(_LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
-        cause = error if shown else None
+        cause: Exception | None = error if shown else None
+        if not shown and isinstance(error, OSError):
+            cause = OSError(error.errno, reason)  # without the path
         raise KafkaConfigurationError(f"{name} cannot be read: {reason}") from cause
     if len(data) > _LARGEST_FILE:
         raise KafkaConfigurationError(f"{name} is larger than {_LARGEST_FILE >> 20} MiB")

@@ -1,6 +1,7 @@
 """Changed files are loaded for the next connection; broken ones leave the last good context."""
 
 import asyncio
+import errno
 import logging
 import os
 import shutil
@@ -13,6 +14,7 @@ import pytest
 
 from aiokafka_lite._threads import NoThreadError, lookup_threads
 from aiokafka_lite.net.tls import tls_contexts as module
+from aiokafka_lite.net.tls import tls_options
 from aiokafka_lite.net.tls.tls_contexts import TlsContexts
 from aiokafka_lite.net.tls.tls_options import FileVersion, TlsOptions, file_versions
 from tests.certificates import Authority, Certificate
@@ -97,6 +99,31 @@ async def test_broken_files_keep_the_context_and_warn_once(
         assert await contexts.current() is second
     assert len(warnings(caplog)) == 2
     assert "No such file" in warnings(caplog)[1]
+
+
+async def test_a_file_that_becomes_readable_is_loaded(
+    files: TlsOptions,
+    tmp_path: Path,
+    stranger: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its version does not show a change of owner or mode, as after `cp` and `chown`."""
+    monkeypatch.setattr(module, "LONGEST_WAIT", 60.0)
+    contexts = TlsContexts(files, "c")
+    first = await contexts.current()
+    install(stranger.cert, tmp_path / "ca.pem")
+
+    def refuse(path: str, mode: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tls_options, "open", refuse, raising=False)
+        for _ in range(2):
+            assert await contexts.current() is first
+    [warning] = warnings(caplog)
+    assert "ca.pem' cannot be read: Permission denied" in warning
+    assert await contexts.current() is not first
 
 
 async def test_concurrent_attempts_load_the_files_once(
