@@ -57,8 +57,9 @@ async def open_connection(
         try:
             await connection.dial()
             dialled = True
-            negotiates = step.rung in (Rung.NEGOTIATE, Rung.NEGOTIATE_PLAINLY)
-            connection.begin_handshake(largest=LARGEST_HANDSHAKE if negotiates else None)
+            # These two are answered by as much as the broker has to list, and never before SASL.
+            lists = step.rung in (Rung.LIST_GROUPS, Rung.METADATA)
+            connection.begin_handshake(largest=None if lists else LARGEST_HANDSHAKE)
             try:
                 found = await find_versions(connection, step, options, known, expected)
             except KafkaConnectionError as error:
