@@ -55,10 +55,13 @@ class AzureManagedIdentity(TokenSource):
         url, version, headers = _IMDS, "2018-02-01", {"Metadata": "true"}
         if service := os.environ.get("IDENTITY_ENDPOINT"):
             url = check_url("IDENTITY_ENDPOINT", service, internal=True)
-            version, headers = (
-                "2019-08-01",
-                {"X-IDENTITY-HEADER": os.environ.get("IDENTITY_HEADER", "")},
-            )
+            secret = os.environ.get("IDENTITY_HEADER", "")
+            if not (secret.isascii() and secret.isprintable()):
+                # The error of `http.client` would show it.
+                raise AuthenticationFailedError(
+                    "the environment variable IDENTITY_HEADER cannot be sent as an HTTP header"
+                )
+            version, headers = "2019-08-01", {"X-IDENTITY-HEADER": secret}
         query = {"api-version": version, "resource": self._resource}
         if self._client_id is not None:
             query["client_id"] = self._client_id

@@ -14,7 +14,7 @@ from urllib.parse import quote_plus, urlencode
 
 from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
 from aiokafka_lite.oauth.token_http import Endpoint, Fetch, HttpRequest, check_url, shown_url
-from aiokafka_lite.oauth.token_source import Token, TokenSource
+from aiokafka_lite.oauth.token_source import Token, TokenSource, check_path
 
 __all__ = ["Assertion", "ClientCredentials", "JwtBearer", "read_assertion"]
 
@@ -67,8 +67,8 @@ class ClientCredentials(TokenSource):
         fetch: Sends the HTTP requests; by default `urllib` in a thread.
 
     Raises:
-        KafkaConfigurationError: The URL is not https; or secret and assertion are both given, or
-            neither.
+        KafkaConfigurationError: The URL is not https; secret and assertion are both given, or
+            neither; or the assertion's path is itself a JWT.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class ClientCredentials(TokenSource):
     ) -> None:
         super().__init__(extensions=extensions)
         self._url = check_url("token_url", token_url)
+        check_path("client_assertion", client_assertion)
         if (client_secret is None) == (client_assertion is None):
             raise KafkaConfigurationError("pass either `client_secret` or `client_assertion`")
         if client_secret is not None and client_id is None:
@@ -109,19 +110,22 @@ class ClientCredentials(TokenSource):
         headers = dict(_FORM)
         if self._assertion is not None:
             hidden = read_assertion(self._assertion)
+            secrets = [hidden]
             form |= {"client_assertion_type": _ASSERTION_TYPE, "client_assertion": hidden}
             if self._client_id is not None:
                 form["client_id"] = self._client_id
         else:
             name, hidden = self._client_id or "", _value(self._secret)
+            pair = f"{name}:{hidden}"
             if self._urlencode:
-                name, hidden = quote_plus(name), quote_plus(hidden)
-            pair = base64.b64encode(f"{name}:{hidden}".encode()).decode()
+                pair = f"{quote_plus(name)}:{quote_plus(hidden)}"
+            pair = base64.b64encode(pair.encode()).decode()
             headers["Authorization"] = f"Basic {pair}"
+            secrets = [pair, hidden, quote_plus(hidden)]
         if self._scope is not None:
             form["scope"] = self._scope
         request = HttpRequest("POST", self._url, headers, urlencode(form).encode())
-        return await self._endpoint.token(request, [hidden])
+        return await self._endpoint.token(request, secrets)
 
     def __repr__(self) -> str:
         return f"<ClientCredentials {self._client_id!r} at {shown_url(self._url)}>"
@@ -138,7 +142,7 @@ class JwtBearer(TokenSource):
         extensions, ssl_context, timeout, fetch: As in `ClientCredentials`.
 
     Raises:
-        KafkaConfigurationError: The URL is not https.
+        KafkaConfigurationError: The URL is not https, or the path is itself a JWT.
     """
 
     def __init__(
@@ -153,6 +157,7 @@ class JwtBearer(TokenSource):
         fetch: Fetch | None = None,
     ) -> None:
         super().__init__(extensions=extensions)
+        check_path("assertion", assertion)
         self._url = check_url("token_url", token_url)
         self._assertion = assertion
         self._scope = scope

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from aiokafka_lite.errors import KafkaConnectionError
-from aiokafka_lite.oauth.token_source import Token, TokenSource, jwt_times
+from aiokafka_lite.oauth.token_source import Token, TokenSource, check_path, jwt_times
 
 __all__ = ["TokenFile"]
 
@@ -23,10 +23,14 @@ class TokenFile(TokenSource):
     Args:
         path: The file, which holds the token alone; white space around it is ignored.
         extensions: As in `TokenSource`.
+
+    Raises:
+        KafkaConfigurationError: The path is itself a JWT.
     """
 
     def __init__(self, path: str | Path, *, extensions: Mapping[str, str] | None = None) -> None:
         super().__init__(extensions=extensions)
+        check_path("path", path)
         self._path = Path(path)
 
     async def token(self) -> str:

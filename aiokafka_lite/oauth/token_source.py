@@ -30,10 +30,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aiokafka_lite.abc import AbstractTokenProvider
-from aiokafka_lite.errors import KafkaConnectionError
+from aiokafka_lite.errors import KafkaConfigurationError, KafkaConnectionError
 from aiokafka_lite.oauth.refresh_window import RETRY_SECONDS, refresh_at
 
-__all__ = ["Token", "TokenSource", "jwt_times"]
+__all__ = ["Token", "TokenSource", "check_path", "jwt_times"]
 
 logger = logging.getLogger(__name__)
 
@@ -237,6 +237,21 @@ def _on_timer(
     source = reference()
     if source is not None and source._token is kept and source._used:
         source._renew_in_background(loop, kept)
+
+
+def check_path(name: str, path: object) -> None:
+    """Refuse a JWT that was given in place of the path of a file: errors show the path.
+
+    Args:
+        name: The argument.
+
+    Raises:
+        KafkaConfigurationError: It is a JWT.
+    """
+    if isinstance(path, str) and path.startswith("eyJ") and path.count(".") >= 2:
+        raise KafkaConfigurationError(
+            f"`{name}` should be the path of a file that holds the JWT, not the JWT itself"
+        )
 
 
 def jwt_times(token: str) -> tuple[float | None, float | None]:

@@ -1,6 +1,7 @@
 """A secret of TLS, proxies or token sources is in no repr, log, error, traceback or metric."""
 
 import asyncio
+import json
 import subprocess
 import traceback
 from collections.abc import Callable
@@ -16,9 +17,16 @@ from aiokafka_lite import (
     AIOKafkaProducer,
     AIOKafkaShareConsumer,
 )
-from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.errors import (
+    AuthenticationFailedError,
+    KafkaConfigurationError,
+    KafkaError,
+)
+from aiokafka_lite.net.sasl.aws_msk_iam import AwsMskIam
+from aiokafka_lite.net.sasl.oauthbearer import OAuthBearer
 from aiokafka_lite.oauth import (
     AwsCredentials,
+    AzureManagedIdentity,
     ClientCredentials,
     HttpRequest,
     HttpResponse,
@@ -147,6 +155,62 @@ async def test_errors_of_invalid_options_hide_the_secret(invalid: dict[str, Any]
         AIOKafkaProducer(**invalid)
     # Without the source lines of this file, which contain the marker's name only.
     assert MARKER not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_unencodable_secrets_stay_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lone surrogate comes from an environment variable that is not in UTF-8."""
+    secret = f"{MARKER}\udcff"
+    monkeypatch.setenv("IDENTITY_ENDPOINT", "http://127.0.0.1:1/token")
+    monkeypatch.setenv("IDENTITY_HEADER", f"{MARKER}\n")
+    url = "https://login.example.com/token"
+    mechanisms: list[OAuthBearer | AwsMskIam] = [
+        *(
+            OAuthBearer(provider)
+            for provider in (
+                ClientCredentials(url, "me", secret),
+                ClientCredentials(url, "me", secret, urlencode_credentials=True),
+                JwtBearer(url, lambda: secret),
+                MskIam("eu-west-1", credentials=AwsCredentials("AKIA", secret)),
+                AzureManagedIdentity("orders.servicebus.windows.net"),
+            )
+        ),
+        AwsMskIam(AwsCredentials("AKIA", secret), "eu-west-1"),
+        AwsMskIam(AwsCredentials("AKIA", "key", secret), "eu-west-1"),
+    ]
+    for mechanism in mechanisms:
+        with pytest.raises(KafkaError) as caught:
+            await mechanism.begin("broker")
+        error: BaseException | None = caught.value
+        while error is not None:
+            assert MARKER not in f"{error!r} {error}"
+            error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("encoded", [False, True])
+async def test_a_secret_that_the_server_repeats_stays_hidden(encoded: bool) -> None:
+    secret = f"{MARKER} & more"
+
+    async def repeat(request: HttpRequest) -> HttpResponse:
+        sent = request.headers["Authorization"]
+        return HttpResponse(401, json.dumps({"error": f"{secret} {sent}"}).encode())
+
+    url = "https://login.example.com/token"
+    source = ClientCredentials(url, "me", secret, urlencode_credentials=encoded, fetch=repeat)
+    with pytest.raises(AuthenticationFailedError) as caught:
+        await source.token()
+    assert str(caught.value).endswith("401 *** Basic ***")
+
+
+def test_a_jwt_in_place_of_its_path_is_not_shown() -> None:
+    jwt, url = f"eyJhbGciOiJub25lIn0.{MARKER}.c2ln", "https://login.example.com/token"
+    for wrong in (
+        lambda: TokenFile(jwt),
+        lambda: JwtBearer(url, jwt),
+        lambda: ClientCredentials(url, client_assertion=jwt),
+    ):
+        with pytest.raises(KafkaConfigurationError, match="not the JWT itself") as caught:
+            wrong()
+        assert MARKER not in str(caught.value)
 
 
 async def test_token_sources_hide_their_secrets(

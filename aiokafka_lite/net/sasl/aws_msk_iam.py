@@ -12,7 +12,7 @@ import time
 from typing import Final
 
 from aiokafka_lite._version import __version__
-from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError, KafkaError
 from aiokafka_lite.net.authenticate import Exchange
 from aiokafka_lite.net.aws.aws_credentials import (
     REGION,
@@ -23,6 +23,7 @@ from aiokafka_lite.net.aws.aws_credentials import (
 )
 from aiokafka_lite.net.aws.aws_signer import presigned_parameters
 from aiokafka_lite.net.broker_text import shown
+from aiokafka_lite.net.sasl.text import failed
 
 MESSAGE_VERSION: Final = "2020_10_22"
 ACTION: Final = "kafka-cluster:Connect"
@@ -71,12 +72,20 @@ class AwsMskIam:
         Raises:
             AuthenticationFailedError: There are no credentials, or they have expired.
             KafkaConfigurationError: The region is unknown.
-            KafkaConnectionError: botocore failed to get credentials.
+            KafkaConnectionError: botocore or the source of the credentials failed.
         """
         region = self._region or region_of(host)
         now = time.time()
-        credentials, lifetime = await self._credentials.get(now)
-        return self._exchange(first_message(credentials, host, region, now, lifetime))
+        try:
+            credentials, lifetime = await self._credentials.get(now)
+            message = first_message(credentials, host, region, now, lifetime)
+        except KafkaError:
+            raise
+        except Exception as error:
+            failure = failed("the source of the AWS credentials", error)
+        else:
+            return self._exchange(message)
+        raise failure
 
     def _exchange(self, message: bytes) -> Exchange:
         answer = yield message

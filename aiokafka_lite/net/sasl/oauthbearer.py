@@ -12,11 +12,11 @@ from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.errors import (
     AuthenticationFailedError,
     KafkaConfigurationError,
-    KafkaConnectionError,
     KafkaError,
 )
 from aiokafka_lite.net.authenticate import Exchange
 from aiokafka_lite.net.broker_text import shown
+from aiokafka_lite.net.sasl.text import failed
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +49,10 @@ class OAuthBearer:
             raise
         except Exception as error:
             # Retriable: the token service may be temporarily unavailable.
-            raise KafkaConnectionError(f"the token provider failed: {error!r}") from error
-        return self._exchange(token, first_message(token, extensions))
+            failure = failed("the token provider", error)
+        else:
+            return self._exchange(token, first_message(token, extensions))
+        raise failure
 
     def _exchange(self, token: str, message: bytes) -> Exchange:
         try:

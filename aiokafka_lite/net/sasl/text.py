@@ -1,6 +1,6 @@
-"""Encoding credentials for SASL messages."""
+"""Encoding credentials for SASL messages, and errors that may contain them."""
 
-from aiokafka_lite.errors import KafkaConfigurationError
+from aiokafka_lite.errors import KafkaConfigurationError, KafkaConnectionError
 
 
 def encoded(secret: str, what: str) -> bytes:
@@ -20,3 +20,20 @@ def encoded(secret: str, what: str) -> bytes:
     raise KafkaConfigurationError(
         f"The SASL {what} cannot be encoded in UTF-8: it contains a lone surrogate"
     )
+
+
+def failed(what: str, error: Exception) -> KafkaConnectionError:
+    """Return the retriable error for application code that failed to provide credentials.
+
+    Raise it outside of the `except` block, or `error` becomes its context.
+
+    Args:
+        what: What failed, such as "the token provider".
+        error: What it raised. Its repr is shown; but that of a UnicodeError contains the whole
+            text, such as a secret from `os.environ`, so only its reason is.
+    """
+    if isinstance(error, UnicodeError):
+        return KafkaConnectionError(f"{what} failed: {type(error).__name__}: {error}")
+    failure = KafkaConnectionError(f"{what} failed: {error!r}")
+    failure.__cause__ = error
+    return failure
