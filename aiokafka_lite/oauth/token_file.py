@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from aiokafka_lite.errors import KafkaConnectionError
+from aiokafka_lite.net.sasl.oauthbearer import TOKEN
 from aiokafka_lite.oauth.token_source import Token, TokenSource, check_path, jwt_times
 
 __all__ = ["TokenFile"]
@@ -37,7 +38,8 @@ class TokenFile(TokenSource):
         """Read the token.
 
         Raises:
-            KafkaConnectionError: The file cannot be read, or is empty; the client tries again.
+            KafkaConnectionError: The file cannot be read, or holds no token; the client tries
+                again.
         """
         return (await self.fetch()).value
 
@@ -50,6 +52,8 @@ class TokenFile(TokenSource):
             raise KafkaConnectionError(f"cannot read the token in {self._path}: {error}") from error
         if not value:
             raise KafkaConnectionError(f"the token file {self._path} is empty")
+        if not TOKEN.fullmatch(value):  # it may be written at this moment
+            raise KafkaConnectionError(f"the token file {self._path} holds no bearer token")
         issued, expires = jwt_times(value)
         return Token(value, math.inf if expires is None else expires, issued)
 

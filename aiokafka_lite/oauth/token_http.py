@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import math
 import ssl
 import time
 import urllib.error
@@ -23,6 +24,7 @@ from aiokafka_lite.errors import (
     KafkaConfigurationError,
     KafkaConnectionError,
 )
+from aiokafka_lite.net.sasl.oauthbearer import TOKEN
 from aiokafka_lite.oauth.token_source import Token, jwt_times
 
 __all__ = ["Endpoint", "Fetch", "HttpRequest", "HttpResponse", "check_url", "shown_url"]
@@ -186,9 +188,15 @@ class Endpoint:
 
         Raises:
             AuthenticationFailedError, KafkaConnectionError: As `request`; or the response has no
-                token.
+                token, or one that cannot be sent. It must not be kept: no broker would reject it.
         """
-        return token_of(shown_url(request.url), await self.request(request, secrets))
+        where = shown_url(request.url)
+        token = token_of(where, await self.request(request, secrets))
+        if not TOKEN.fullmatch(token.value):
+            raise AuthenticationFailedError(
+                f"the token endpoint {where} returned a token that is no bearer token"
+            )
+        return token
 
     async def _with_urllib(self, request: HttpRequest) -> HttpResponse:
         loop = asyncio.get_running_loop()
@@ -236,9 +244,11 @@ def token_of(url: str, answer: Mapping[str, Any]) -> Token:
     issued, expires = jwt_times(value)
     if expires is None:
         try:
-            expires = time.time() + float(answer["expires_in"])
-        except (KeyError, TypeError, ValueError):
-            expires = time.time()  # unknown: fetched anew for each authentication
+            lifetime = float(answer["expires_in"])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            lifetime = math.nan
+        # If it is unknown, the token is fetched anew for each authentication.
+        expires = time.time() + (0.0 if math.isnan(lifetime) else lifetime)
     return Token(value, expires, issued)
 
 

@@ -21,7 +21,9 @@ from aiokafka_lite.net.sasl.text import failed
 log = logging.getLogger(__name__)
 
 SEPARATOR: Final = "\x01"
-_TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # RFC 6750, b64token
+TOKEN: Final = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
+"""A bearer token: b64token of RFC 6750."""
+
 _NAME: Final = re.compile(r"[A-Za-z]+")
 _VALUE: Final = re.compile(r"[\x21-\x7E \t\r\n]+")
 
@@ -81,7 +83,7 @@ def first_message(token: object, extensions: Mapping[str, str]) -> bytes:
     Raises:
         KafkaConfigurationError: The token or an extension cannot be encoded.
     """
-    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+    if not isinstance(token, str) or not TOKEN.fullmatch(token):
         raise KafkaConfigurationError("the token provider returned an invalid bearer token")
     pairs = [f"auth=Bearer {token}"]
     for name, value in extensions.items():

@@ -9,7 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from aiokafka_lite.errors import AuthenticationFailedError, KafkaConfigurationError
+from aiokafka_lite.errors import (
+    AuthenticationFailedError,
+    KafkaConfigurationError,
+    KafkaConnectionError,
+)
 from aiokafka_lite.oauth import (
     AzureManagedIdentity,
     AzureWorkloadIdentity,
@@ -111,10 +115,10 @@ async def test_token_file_is_read_for_each_authentication(tmp_path: Path) -> Non
         assert await provider.token() == token
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\xff"])
+@pytest.mark.parametrize("content", [None, b"", b"\xff", b"half a", b"\0\0"])
 async def test_unreadable_token_file_is_named(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "token"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(Exception, match=r"token (in|file) .*/token"):
+    with pytest.raises(KafkaConnectionError, match=r"token (in|file) .*/token"):
         await TokenFile(file).token()

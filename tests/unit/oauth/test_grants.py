@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import logging
+import math
 import ssl
 import subprocess
 import time
@@ -193,23 +194,30 @@ async def test_redirect_does_not_take_the_credentials_along(server: OidcServer) 
         b"[" * 100_000,
         b"{}",
         b'{"access_token": 5}',
+        b'{"access_token": "two words", "expires_in": 3600}',
         bytes(3_000_000),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 async def test_hostile_success_is_refused(server: OidcServer, body: bytes) -> None:
     server.answer = lambda _: (200, {}, body)
+    source = make(server)
     with pytest.raises(AuthenticationFailedError, match="token endpoint"):
-        await make(server).token()
+        await source.token()
+    server.answer = lambda _: success("opaque")
+    assert await source.token() == "opaque"  # nothing of the first answer is kept
 
 
-@pytest.mark.parametrize("expires_in", ["soon", None, [], {}, "1e400"])
+@pytest.mark.parametrize(
+    "expires_in", ["soon", None, [], {}, "1e400", float("nan"), 10**400], ids=range(7)
+)
 async def test_invalid_lifetime_does_not_keep_a_token(
     server: OidcServer, expires_in: object
 ) -> None:
     server.answer = lambda _: success("opaque", expires_in=expires_in)
     token = await make(server).fetch()
     assert token.value == "opaque"
+    assert not math.isnan(token.expires_at)
 
 
 async def test_requests_may_be_sent_by_the_application() -> None:
