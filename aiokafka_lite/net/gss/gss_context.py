@@ -1,6 +1,7 @@
 """A GSS-API security context of the client's side, its credentials, and the errors of GSS.
 
-Source: RFC 2743 (GSS-API), RFC 2744 (its C bindings); krb5_err.et of MIT Kerberos for the codes.
+Source: RFC 2743 (GSS-API), RFC 2744 (its C bindings); krb5_err.et of MIT Kerberos for the codes;
+`KerberosError` of Java's client for those that it retries.
 """
 
 import hashlib
@@ -24,11 +25,14 @@ _KRB5: Final = 2529638912
 """Base of krb5_err.et's codes, as the unsigned minor status that GSS returns."""
 
 _TEMPORARY: Final = {
+    _KRB5 + 21: "KRB5KDC_ERR_CLIENT_NOTYET",  # this and the next: the clocks differ a little
+    _KRB5 + 33: "KRB5KRB_AP_ERR_TKT_NYV",
+    _KRB5 + 34: "KRB5KRB_AP_ERR_REPEAT",  # the detection of replays has false positives
     _KRB5 + 29: "KRB5KDC_ERR_SVC_UNAVAILABLE",
     _KRB5 + 156: "KRB5_KDC_UNREACH",
     _KRB5 + 220: "KRB5_REALM_CANT_RESOLVE",
 }
-"""Codes after which a retry may succeed."""
+"""Codes after which a retry may succeed; Java retries the first three, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from aiokafka_lite import AIOKafkaProducer
-from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaConnectionError, KafkaError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.gss import KerberosLogin
+from aiokafka_lite.net.gss.gss_context import _KRB5, gss_failure
 from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.net.sasl import gssapi
 from aiokafka_lite.net.sasl.gssapi import LONGEST_ANSWER, MOST_STEPS, Gssapi
@@ -83,6 +84,24 @@ async def test_failure_of_gss_is_raised_as_it_is(
     with pytest.raises(type(failure), match=failure.args[0]):
         await connect_to(cluster, alice(gss))
     assert gss.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (6, AuthenticationFailedError),  # client not found
+        (21, KafkaConnectionError),  # client not yet valid
+        (32, AuthenticationFailedError),  # ticket expired
+        (33, KafkaConnectionError),  # ticket not yet valid
+        (34, KafkaConnectionError),  # request is a replay
+        (156, KafkaConnectionError),  # KDC unreachable
+    ],
+)
+def test_failures_that_java_retries_are_retriable(code: int, kind: type[KafkaError]) -> None:
+    for minor in (_KRB5 + code, _KRB5 + code - 2**32):  # unsigned, or signed
+        error = gss_failure(KerberosLogin("alice"), "kafka@broker", minor, "why")
+        assert type(error) is kind
+        assert "kafka@broker" in str(error)
 
 
 async def test_kdc_that_does_not_answer_fails_the_attempt(
