@@ -93,11 +93,12 @@ class Scram:
 
     def _salted_password(self, salt: bytes, iterations: int) -> bytes:
         """Return the salted password. It is slow by design, so the last one is cached: every
-        broker has the same salt."""
-        if self._salted is None or self._salted[:2] != (salt, iterations):
+        broker has the same salt, except for delegation tokens."""
+        kept = self._salted  # once: another exchange, in its own thread, may replace it
+        if kept is None or kept[:2] != (salt, iterations):
             derived = hashlib.pbkdf2_hmac(self._hash, self._password, salt, iterations)
-            self._salted = (salt, iterations, derived)
-        return self._salted[2]
+            self._salted = kept = (salt, iterations, derived)
+        return kept[2]
 
     def _hmac(self, key: bytes, message: bytes) -> bytes:
         return hmac.digest(key, message, self._hash)

@@ -42,6 +42,20 @@ def test_example_of_rfc_7677() -> None:
         exchange.send(SERVER_FINAL.encode())
 
 
+def test_another_exchange_may_replace_the_kept_password_meanwhile() -> None:
+    """Exchanges run in threads, and each broker has a salt of its own for a delegation token."""
+
+    class Raced(Scram):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "_salted" and value is not None:
+                super().__setattr__(name, (b"another", 4096, b"another"))
+
+    exchange = Raced("SHA-256", "user", "pencil")._exchange(NONCE)
+    next(exchange)
+    assert exchange.send(SERVER_FIRST.encode()) == CLIENT_FINAL.encode()
+
+
 async def test_each_exchange_has_a_new_nonce_and_names_are_escaped() -> None:
     scram = Scram("SHA-512", "a=b,c", "p")
     firsts = [next(await scram.begin("any")) for _ in range(2)]
