@@ -6,10 +6,13 @@ Source: RFC 6749 sections 4.4 and 5; KIP-768 for what is retried; Okta's error f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
 import math
+import socket
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -71,6 +74,66 @@ class HttpResponse:
 
 Fetch: TypeAlias = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends a request. An OSError or TimeoutError that it raises is retried."""
+
+
+class _Connections:
+    """The connections of one request, which the event loop can end.
+
+    A socket's timeout bounds each read, but not all of them together: a server that sends a byte
+    now and then would keep the thread for days, and there are few of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._copies: list[socket.socket] = []  # TLS takes the sockets themselves over
+        self._ended = False
+
+    def of(self, kind: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the constructor of a `http.client` connection whose socket is noted here."""
+
+        def make(host: str, **options: Any) -> Any:
+            connection = kind(host, **options)
+            connection._create_connection = self._connect
+            return connection
+
+        return make
+
+    def _connect(self, *args: Any) -> socket.socket:
+        connected = socket.create_connection(*args)
+        with self._lock:
+            if self._ended:
+                connected.close()
+                raise TimeoutError("the request was given up")
+            self._copies.append(connected.dup())
+        return connected
+
+    def end(self) -> None:
+        """End the connections, and each call that reads from one."""
+        with self._lock:
+            self._ended = True
+            copies, self._copies = self._copies, []
+        for copy in copies:
+            with contextlib.suppress(OSError):  # the server was faster
+                copy.shutdown(socket.SHUT_RDWR)
+            copy.close()
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def do_open(self, http_class: Any, *args: Any, **options: Any) -> Any:
+        return super().do_open(self._connections.of(http_class), *args, **options)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, connections: _Connections, context: ssl.SSLContext | None) -> None:
+        super().__init__(context=context)
+        self._connections = connections
+
+    def do_open(self, http_class: Any, *args: Any, **options: Any) -> Any:
+        return super().do_open(self._connections.of(http_class), *args, **options)
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -199,18 +262,23 @@ class Endpoint:
         return token
 
     async def _with_urllib(self, request: HttpRequest) -> HttpResponse:
-        loop = asyncio.get_running_loop()
-        return await lookup_threads.run(loop, self._open, request)
+        loop, connections = asyncio.get_running_loop(), _Connections()
+        try:
+            return await lookup_threads.run(loop, self._open, request, connections)
+        finally:
+            connections.end()
 
-    def _open(self, request: HttpRequest) -> HttpResponse:
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
-        if self._ssl_context is not None:
-            handlers.append(urllib.request.HTTPSHandler(context=self._ssl_context))
-        elif urlsplit(request.url).scheme == "http":
+    def _open(self, request: HttpRequest, connections: _Connections) -> HttpResponse:
+        context = self._ssl_context
+        if context is None and urlsplit(request.url).scheme == "http":
             # From Python 3.12 on, the default handler of https loads all certificate authorities at
             # once, which takes 25 ms. A context without any trusts no server.
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            handlers.append(urllib.request.HTTPSHandler(context=context))
+        handlers: list[urllib.request.BaseHandler] = [
+            _NoRedirects(),
+            _Http(connections),
+            _Https(connections, context),
+        ]
         if not self._proxied:
             handlers.append(urllib.request.ProxyHandler({}))
         opener = urllib.request.build_opener(*handlers)

@@ -2,11 +2,14 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import logging
 import math
+import socket
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -166,6 +169,29 @@ async def test_silent_server_ends_with_a_retriable_error_at_the_timeout(
     server.answer = silent
     with pytest.raises(KafkaConnectionError, match=r"within 0.2 s; last attempt: no answer"):
         await make(server, timeout=0.2).token()
+
+
+@pytest.mark.parametrize("sent", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n", b""])
+async def test_server_that_sends_a_byte_now_and_then_does_not_keep_the_thread(sent: bytes) -> None:
+    """There are few threads, and host names are looked up in them, too."""
+    gone = threading.Event()
+
+    def trickle() -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(sent)
+            while True:
+                connection.sendall(b"x")
+                time.sleep(0.02)
+        gone.set()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=trickle, daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/token"
+        with pytest.raises(KafkaConnectionError, match=r"within 0.2 s; last attempt: no answer"):
+            await ClientCredentials(url, "orders", SECRET, timeout=0.2).token()
+        assert await asyncio.to_thread(gone.wait, 60)
 
 
 async def test_closed_port_is_retried_until_the_timeout(server: OidcServer) -> None:
