@@ -59,7 +59,8 @@ class SlowExchange(Generator[bytes, bytes, None]):
 
         Raises:
             AuthenticationFailedError: The broker's token is not valid.
-            KafkaConnectionError: The step took too long; the exchange cannot be continued.
+            KafkaConnectionError: The step took too long, or no thread could be started; the
+                exchange cannot be continued.
 
         Cancellation: stops the wait; the thread finishes the step.
         """
@@ -90,8 +91,13 @@ class SlowExchange(Generator[bytes, bytes, None]):
                 if not loop.is_closed():  # otherwise nothing waits for the outcome
                     raise
 
+        thread = threading.Thread(target=step, name=f"aiokafka_lite: {self._name}", daemon=True)
         self._in_thread = True
-        threading.Thread(target=step, name=f"aiokafka_lite: {self._name}", daemon=True).start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system cannot start another thread now
+            self._in_thread = False
+            raise KafkaConnectionError(f"{self._name} made no token: {error}") from error
         try:
             async with asyncio.timeout_at(deadline):
                 return await outcome

@@ -88,3 +88,22 @@ def test_closing_ends_the_exchange() -> None:
     next(exchange)
     exchange.close()
     assert steps.ended.is_set()
+
+
+async def test_no_thread_is_a_retriable_error_and_ends_the_exchange(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when the system is short of memory for a moment."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    steps = Steps()
+    exchange = SlowExchange(steps(), "SLOW")
+    next(exchange)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(KafkaConnectionError, match="SLOW made no token: can't start"):
+            await exchange.advance(b"answer", in_a_minute())
+    exchange.close()
+    assert steps.ended.is_set()
