@@ -117,7 +117,7 @@ class TlsOptions:
 
         Raises:
             KafkaConfigurationError: A file cannot be read or used; the message names it.
-            `unreadable` tells which.
+            `unreadable` returns True for the former.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         enabled = [VERSIONS[name] for name in self.enabled_protocols]
