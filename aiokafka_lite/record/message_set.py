@@ -6,8 +6,8 @@
 
 A compressed message wraps a message set in its value. Its offset is that of the last message in
 it; the inner offsets are absolute in v0 and count from 0 in v1. With LogAppendTime the wrapper's
-timestamp holds for all of them. Source: org.apache.kafka.common.record.LegacyRecord, KIP-31,
-KIP-32.
+timestamp holds for all of them. Producers other than Java's write the offset 0 for a v1 wrapper,
+whatever it wraps. Source: org.apache.kafka.common.record.LegacyRecord, KIP-31, KIP-32.
 """
 
 import struct
@@ -98,7 +98,7 @@ def open_messages(
         compressed = with_right_checksum(compressed)
     data = decompress(compressed, wrapper.codec, limit=limit)
     last = _last_offset(data)
-    base = wrapper.message.offset - last if wrapper.magic else 0
+    base = _base_offset(wrapper, last)
     wrapper = wrapper._replace(message=wrapper.message._replace(value=None))  # no longer needed
     return base + last, _wrapped(data, wrapper, base, base + last, check_crcs)
 
@@ -121,6 +121,19 @@ def _last_offset(data: bytes) -> int:
     return offset
 
 
+def _base_offset(wrapper: _Entry, last: int) -> int:
+    """Return what the offsets of wrapped messages, of which the last has `last`, count from."""
+    offset = wrapper.message.offset
+    if wrapper.magic:
+        return offset - last if offset else 0  # 0: as a producer wrote it
+    if offset > last:
+        # A broker finds the entry by this offset: a position between the two would never move.
+        raise CorruptRecordException(
+            f"A v0 wrapper has the offset {offset}, and its last message {last}"
+        )
+    return 0
+
+
 def _wrapped(
     data: bytes, wrapper: _Entry, base: int, last: int, check_crcs: bool
 ) -> Iterator[Message]:
@@ -133,15 +146,15 @@ def _wrapped(
         _, size = ENTRY.unpack_from(data, at)
         end = at + ENTRY.size + size
         inner = _read_entry(view[at:end], check_crcs)
-        if inner.codec or inner.magic != wrapper.magic:
-            raise CorruptRecordException(
-                "A wrapped message is compressed itself or of another format than its wrapper"
-            )
+        if inner.codec:
+            raise CorruptRecordException("A wrapped message is compressed itself")
+        # It may be of another format than its wrapper, which decides how offsets count: the log
+        # cleaner of Kafka 0.10.0 wrapped v0 messages in v1 (KAFKA-4298).
         message = inner.message
         offset = base + message.offset
         if not previous < offset <= last:
             raise CorruptRecordException("Wrapped messages have offsets out of order")
-        if stamp is not None:
+        if stamp is not None and inner.magic:
             message = message._replace(offset=offset, timestamp=stamp, timestamp_type=1)
         elif base:
             message = message._replace(offset=offset)

@@ -121,6 +121,45 @@ def test_log_append_time_of_the_wrapper_applies_to_all():
     assert [(m.timestamp, m.timestamp_type) for m in read_all(single)] == [(T0, 1)]
 
 
+@pytest.mark.parametrize("attributes", [0, 8])
+def test_v0_messages_in_a_v1_wrapper_are_read(build, attributes):
+    """The log cleaner of Kafka 0.10.0 wrote them (KAFKA-4298)."""
+    inner = b"".join(
+        encode_message_set([(T0, b"key", b"%d" % offset)], 0, base_offset=offset)
+        for offset in (0, 3)
+    )
+    data = wrapper(inner, 1, Compression.GZIP, 103, attributes=attributes) + encode_message_set(
+        [(T0, None, b"next")], 1, base_offset=104
+    )
+    record_set = build.RecordSet(data, "t", 0, 0)
+    assert [(r.offset, r.timestamp, r.timestamp_type, r.value) for r in record_set.read(10)] == [
+        (100, -1, -1, b"0"),
+        (103, -1, -1, b"3"),
+        (104, T0, 0, b"next"),
+    ]
+    assert record_set.exhausted
+
+
+def test_v1_messages_in_a_v0_wrapper_have_absolute_offsets(build):
+    inner = encode_message_set(RECORDS, 1, base_offset=40)
+    record_set = build.RecordSet(wrapper(inner, 0, Compression.GZIP, 43), "t", 0, 41)
+    assert [(r.offset, r.timestamp) for r in record_set.read(10)] == [
+        (41, T0 - 9),
+        (42, T0 + 9),
+        (43, T0 + 1),
+    ]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_produced_wrappers_with_offset_0_are_read(magic, codec):
+    """As librdkafka, kafka-python and aiokafka produce them."""
+    data = wrapper(encode_message_set(RECORDS, magic), magic, codec, 0)
+    assert [(m.offset, m.key, m.value) for m in read_all(data)] == [
+        (offset, key, value) for offset, (_, key, value) in enumerate(RECORDS)
+    ]
+
+
 def test_xxhash32_known_values():
     assert xxhash32(b"") == 0x02CC5D05
     assert xxhash32(b"a") == 0x550D7456
@@ -202,11 +241,10 @@ CORRUPT = {
     "wraps half a message": wrapper(single()[:20], 1, Compression.GZIP, 0),
     "wraps half a header": wrapper(single() + b"abc", 1, Compression.GZIP, 0),
     "wraps a negative size": wrapper(struct.pack(">qi", 0, -1) + bytes(30), 1, CODECS[1], 0),
-    "wraps another format": wrapper(single(0), 1, Compression.GZIP, 0),
     "wraps a compressed message": nested(1),
     "wraps a compressed message in v0": nested(0),
     "wraps a wrong crc": wrapper(single()[:-1] + b"\x00", 1, Compression.GZIP, 0),
-    "wraps more than its offset allows": wrapper(single() + single(), 0, Compression.GZIP, 0),
+    "v0 wrapper beyond its messages": wrapper(single(0), 0, Compression.GZIP, 5),
     "wraps offsets out of order": wrapper(
         encode_message_set([(T0, None, None)], 1, base_offset=5) + single(), 1, CODECS[1], 9
     ),

@@ -82,6 +82,20 @@ def test_message_sets_become_batches(
     ]
 
 
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY])
+def test_compressed_message_sets_of_other_clients_become_batches(
+    broker: SocketlessBroker, codec: Compression
+) -> None:
+    """librdkafka, kafka-python and aiokafka write the offset 0 around all their messages."""
+    broker.state.create_topic("orders", 1)
+    messages = [(5, b"k", b"v"), (6, None, b"w"), (4, b"", None)]
+    message_set = encode_message_set(messages, 1, codec)
+    answer = produce(broker, 2, bytes(8) + message_set[8:])[0]  # no CRC covers the offset
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+    stored = broker.state.topics["orders"].partitions[0].log.read(0, 2**31)
+    assert [(r.timestamp, r.key, r.value) for r in records_of(stored, 0)] == messages
+
+
 def test_log_append_time(broker: SocketlessBroker) -> None:
     broker.state.create_topic("orders", 1, configs={"message.timestamp.type": "LogAppendTime"})
     assert produce(broker, 9, make_batch((5, None, b"")))[0].log_append_time_ms == NOW_MS
