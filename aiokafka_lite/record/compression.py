@@ -8,7 +8,8 @@ The formats are those of the Java client:
 - snappy is written in xerial's framing (32 KiB blocks); raw blocks are read, too;
 - lz4 is a frame of independent 64 KiB blocks without content size, which all brokers can read;
 - in message format v0 an lz4 frame's header checksum covers the frame magic, too (KAFKA-3160);
-- consecutive gzip members and consecutive zstd or lz4 frames are concatenated.
+- consecutive gzip members and consecutive zstd or lz4 frames are concatenated; zstd's skippable
+  frames are skipped.
 """
 
 import struct
@@ -165,26 +166,35 @@ def _gzip_compress(data: Bytes, level: int | None) -> bytes:
 
 def _gzip_decompress(data: Bytes, limit: int) -> bytes:
     library = _deflate_library()
-    rest = data
     out: list[bytes] = []
     room = limit
-    while True:
-        inflater: _Inflater = library.decompressobj(31)
-        while not inflater.eof:
-            try:
-                piece = inflater.decompress(rest, min(room + 1, max(_CHUNK, 8 * len(rest))))
-            except Exception as error:  # zlib.error, or isal's own class
-                raise _corrupt(Compression.GZIP, error) from error
-            room -= len(piece)
-            if room < 0:
-                raise _too_large(Compression.GZIP, limit)
-            rest = inflater.unconsumed_tail
-            if not piece and not rest and not inflater.eof:
-                raise _corrupt(Compression.GZIP, "it ends early")
-            out.append(piece)
-        rest = inflater.unused_data
-        if rest[:2] != b"\x1f\x8b":  # as in Java's GZIPInputStream, other data ends the stream
-            return out[0] if len(out) == 1 else b"".join(out)
+    with memoryview(data) as view:
+        at, end = 0, len(view)
+        while True:
+            inflater: _Inflater = library.decompressobj(31)
+            # Each call copies the input that it leaves, so a member begins with a part of it:
+            # thousands of tiny members would otherwise copy all that follows, each of them.
+            size, ended = _CHUNK, False
+            while not ended:
+                step = min(end, at + size)
+                try:
+                    piece = inflater.decompress(
+                        view[at:step], min(room + 1, max(_CHUNK, 8 * (step - at)))
+                    )
+                except Exception as error:  # zlib.error, or isal's own class
+                    raise _corrupt(Compression.GZIP, error) from error
+                room -= len(piece)
+                if room < 0:
+                    raise _too_large(Compression.GZIP, limit)
+                ended = inflater.eof
+                at = step - len(inflater.unused_data if ended else inflater.unconsumed_tail)
+                if not piece and at == end and not ended:
+                    raise _corrupt(Compression.GZIP, "it ends early")
+                out.append(piece)
+                size *= 8
+            # As in Java's GZIPInputStream, other data ends the stream.
+            if bytes(view[at : at + 2]) != b"\x1f\x8b":
+                return out[0] if len(out) == 1 else b"".join(out)
 
 
 # snappy
@@ -301,6 +311,7 @@ def _lz4_decompress(data: Bytes, limit: int) -> bytes:
 # zstd
 
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE: Final = b"\x2a\x4d\x18"  # after a byte of 50 to 5f
 _ZSTD_RATIO: Final = 32 * 1024  # a run of 128 KiB costs 4 bytes
 _ZSTD_STEP: Final = 64
 _ZSTD_TRUSTED_RATIO: Final = 64  # a claim up to here is allocated at once
@@ -329,7 +340,8 @@ def _zstd_decompress(data: Bytes, limit: int) -> bytes:
         decompressor = _contexts.zstd_decompressor = zstandard.ZstdDecompressor()
     try:
         claimed = zstandard.frame_content_size(data)
-        if 0 <= claimed <= min(limit, max(_CHUNK, _ZSTD_TRUSTED_RATIO * len(data))):
+        # Not for 0: the library would not look at what follows an empty frame.
+        if 0 < claimed <= min(limit, max(_CHUNK, _ZSTD_TRUSTED_RATIO * len(data))):
             try:
                 return decompressor.decompress(data, allow_extra_data=False)
             except zstandard.ZstdError:
@@ -359,7 +371,7 @@ def _zstd_fits(data: Bytes, limit: int) -> bool:
                 if room < 0 or at > end or kind == _ZSTD_RESERVED:
                     return False
             at += 4 if has_checksum else 0
-    return True
+        return not _has_frame(view, at)
 
 
 def _zstd_stream(decompressor: "zstandard.ZstdDecompressor", data: Bytes, limit: int) -> bytes:
@@ -380,8 +392,14 @@ def _zstd_stream(decompressor: "zstandard.ZstdDecompressor", data: Bytes, limit:
                 if room < 0:
                     raise _too_large(Compression.ZSTD, limit)
                 out.append(piece)
-            if bytes(view[at : at + 4]) != _ZSTD_MAGIC:
+            if not _has_frame(view, at):
                 return out[0] if len(out) == 1 else b"".join(out)
+
+
+def _has_frame(view: memoryview, at: int) -> bool:
+    """True if a zstd frame begins here, or one that decompressors skip."""
+    magic = bytes(view[at : at + 4])
+    return magic == _ZSTD_MAGIC or (magic[1:] == _ZSTD_SKIPPABLE and magic[0] >> 4 == 5)
 
 
 def _copy(data: Bytes, limit: int) -> bytes:

@@ -140,6 +140,70 @@ def test_concatenated_streams_decompress_to_one(codec):
     assert decompress(one + two + one, codec) == b"one" * 100 + b"two" * 50_000 + b"one" * 100
 
 
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.LZ4, Compression.ZSTD])
+def test_empty_streams_among_others_add_nothing(codec):
+    empty, text = compress(b"", codec), compress(b"text", codec)
+    for data in (empty + text, text + empty, empty + text + empty + empty + text):
+        for limit in (20, DEFAULT_LIMIT):
+            assert decompress(data, codec, limit=limit) == b"text" * data.count(text)
+    assert decompress(empty + empty, codec) == b""
+
+
+@pytest.mark.parametrize("first_byte", [0x50, 0x5F])
+def test_skippable_zstd_frames_are_skipped(first_byte):
+    """Parallel compressors write them between frames."""
+    skipped = bytes([first_byte]) + b"\x2a\x4d\x18" + struct.pack("<I", 5) + b"12345"
+    text = compress(TEXT, Compression.ZSTD)
+    for limit in (2 * len(TEXT), DEFAULT_LIMIT):
+        for data in (text + skipped + text, skipped + text + text, text + text + skipped):
+            assert decompress(data, Compression.ZSTD, limit=limit) == TEXT + TEXT
+            with pytest.raises(RecordTooLargeError):
+                decompress(data, Compression.ZSTD, limit=2 * len(TEXT) - 1)
+
+
+def test_tiny_gzip_members_copy_only_a_part_of_the_rest(monkeypatch):
+    """Else half a megabyte of empty members would copy gigabytes."""
+    library = compression._deflate_library()
+    fed = 0
+
+    class Counting:
+        def __init__(self, wbits):
+            self._inflater = library.decompressobj(wbits)
+
+        def __getattr__(self, name):
+            return getattr(self._inflater, name)
+
+        def decompress(self, data, limit):
+            nonlocal fed
+            fed += len(data)
+            return self._inflater.decompress(data, limit)
+
+    class Library:
+        decompressobj = Counting
+
+    monkeypatch.setattr(compression, "_deflate_library", Library)
+    member = gzip.compress(b"x")
+    assert decompress(member * 10_000, Compression.GZIP) == b"x" * 10_000
+    assert fed <= 10_000 * 64 * 1024
+    big = gzip.compress(random.Random(3).randbytes(1_000_000))
+    fed = 0
+    assert len(decompress(big + member + big, Compression.GZIP)) == 2_000_001
+    assert fed < 10 * len(big)
+
+
+@pytest.mark.parametrize("size", [65_500, 65_536, 65_560, 600_000])
+def test_gzip_members_end_anywhere(size):
+    """Also at the end of the part that is read first, and within its last bytes."""
+    noise = random.Random(size).randbytes(size)
+    member = gzip.compress(noise, 1)
+    for cut in (0, 1, 7, 8, 9, 40):
+        text = noise[: size - cut]
+        data = gzip.compress(text, 1) + member
+        assert decompress(data, Compression.GZIP) == text + noise
+    zeros = gzip.compress(bytes(3_000_000))
+    assert decompress(zeros + member, Compression.GZIP) == bytes(3_000_000) + noise
+
+
 def test_gzip_of_other_writers_is_read():
     assert decompress(gzip.compress(TEXT), 1) == TEXT
     assert decompress(gzip.compress(TEXT) + b"trailing junk is ignored by Java", 1) == TEXT
