@@ -4,7 +4,7 @@ It also reads a stored batch's records, which a broker needs only to search for 
 module decodes records, so it is imported on first use.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from aiokafka_lite.errors import (
@@ -80,7 +80,7 @@ def to_message_set(batches: Buffer, offset: int, magic: int) -> bytes:
         UnsupportedCompressionTypeError: A batch is compressed with zstd.
     """
     view = memoryview(batches)
-    sets = []
+    sets: list[bytes] = []
     position = 0
     while size := size_at(view, position):
         batch = view[position : position + size]
@@ -91,12 +91,22 @@ def to_message_set(batches: Buffer, offset: int, magic: int) -> bytes:
             continue
         if codec is Compression.ZSTD:
             raise UnsupportedCompressionTypeError("message formats before v2 do not support zstd")
-        sets.append(
+        sets += (
             encode_message_set(
-                ((record.timestamp, record.key, record.value) for record in records),
+                ((record.timestamp, record.key, record.value) for record in run),
                 magic,
                 codec,
-                base_offset=records[0].offset,
+                base_offset=run[0].offset,
             )
+            for run in _runs(records)
         )
     return b"".join(sets)
+
+
+def _runs(records: Sequence[StoredRecord]) -> Iterator[Sequence[StoredRecord]]:
+    """Split records where compaction left a gap in their offsets."""
+    first = 0
+    for at in range(1, len(records) + 1):
+        if at == len(records) or records[at].offset != records[at - 1].offset + 1:
+            yield records[first:at]
+            first = at

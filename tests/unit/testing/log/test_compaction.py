@@ -11,6 +11,7 @@ from aiokafka_lite.record.header import BatchHeader, crc_matches
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.testing.log.compaction import DELETE_HORIZON
 from aiokafka_lite.testing.log.control_batches import EndMarker
+from aiokafka_lite.testing.log.conversion import to_message_set
 from aiokafka_lite.testing.topics import Partition
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
 
@@ -68,6 +69,20 @@ class Compacted:
         batches = list(self.partition.log.batches())
         assert all(crc_matches(batch, 0, len(batch)) for batch in batches)
         return [BatchHeader.read(batch) for batch in batches]
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
+@pytest.mark.parametrize("magic", [0, 1])
+def test_old_clients_get_the_offsets_that_compaction_left(codec: Compression, magic: int) -> None:
+    log = Compacted()
+    log.write((b"a", b"0"), (b"b", b"1"), (b"c", b"2"), compression=codec)
+    log.write((b"b", b"3"), compression=codec)
+    log.compact()
+    left = [(0, b"a", b"0"), (2, b"c", b"2"), (3, b"b", b"3")]
+    assert log.read() == left
+    data = to_message_set(log.partition.log.read(0, 2**31), 0, magic)
+    records = RecordSet(data, "orders", 0, 0).read(10)
+    assert [(record.offset, record.key, record.value) for record in records] == left
 
 
 @pytest.mark.parametrize("codec", list(Compression))
