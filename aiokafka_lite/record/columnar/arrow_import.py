@@ -168,15 +168,15 @@ def _column(schema: _Schema, array: _Array, name: str, parent: _Array | None) ->
         raise IllegalArgumentError(
             f"`{name}` is not a valid Arrow array: it has {array.n_buffers} buffers"
         )
+    if not count:  # its buffers may be empty: there may not even be a first offset
+        return ArrowColumn(0, 0, stamps, None, None, memoryview(b""))
     rows = start + count
     validity = None
     if array.null_count and array.buffers[0]:
         validity = _view(array.buffers[0], (rows + 7) // 8)
     size = rows if stamps is not None else rows + 1
     if not array.buffers[1]:
-        if count:
-            raise IllegalArgumentError(f"`{name}` is not a valid Arrow array: it has no buffer")
-        return ArrowColumn(0, 0, stamps, None, None, memoryview(b""))
+        raise IllegalArgumentError(f"`{name}` is not a valid Arrow array: it has no buffer")
     numbers = _view(array.buffers[1], size * width).cast("i" if width == 4 else "q")
     if stamps is not None:
         return ArrowColumn(count, start, stamps, validity, numbers, memoryview(b""))

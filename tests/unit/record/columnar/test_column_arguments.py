@@ -94,6 +94,16 @@ class TestArrow:
         assert read(values.slice(5)) == []
         assert read(pa.array([], getattr(pa, kind)())) == []
 
+    @pytest.mark.parametrize("kind", ["binary", "large_binary"])
+    def test_an_empty_array_may_have_no_offset(self, kind) -> None:
+        """Its buffer of offsets has no bytes; those that follow in memory are not its own."""
+        pa = self.pa
+        nothing = pa.py_buffer(b"\xff" * 32).slice(8, 0)
+        buffers = [None, nothing, pa.py_buffer(b"data")]
+        values = pa.Array.from_buffers(getattr(pa, kind)(), 0, buffers)
+        assert read(values) == []
+        assert read(pa.record_batch({"value": values, "key": values})) == []
+
     def test_nulls_beyond_the_first_byte_of_the_bitmap_are_read(self) -> None:
         items = [None if i % 3 == 0 else b"%d" % i for i in range(100)]
         values = self.pa.array(items, self.pa.binary())
