@@ -166,7 +166,7 @@ cdef class RecordSet:
             self.close_asked = True  # pointers are in use further up the stack or in a thread
         else:
             self.release()
-            self.payload = None
+            self.payload = self.context = None  # the next read finishes no batch
 
     def raise_limit(self, decompressed_limit):
         if self.busy:

@@ -209,6 +209,16 @@ def test_buffer_is_read_in_place_and_released_when_exhausted(build, wrap):
     assert [r.value for r in records] == [b"v" * 10] * 3
 
 
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_close_between_reads_keeps_the_position(build, codec):
+    record_set = build.RecordSet(batch(simple(5), 0, codec), "t", 0, 0)
+    assert len(record_set.read(2)) == 2
+    record_set.close()
+    assert record_set.read(2) == []
+    assert build.read_columns(record_set, 2) is None
+    assert record_set.next_offset == 2
+
+
 def test_close_releases_the_buffer_early(build):
     storage = batch(simple(3)) + batch(simple(3), 3)
     record_set = build.RecordSet(storage, "t", 0, 0)
