@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from aiokafka_lite.abc import RecordDeserializer
 from aiokafka_lite.cluster.log_name import log_extra
@@ -33,7 +33,8 @@ from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.reading.heavy_batches import LOOP_LIMIT, is_heavy, read_in_thread
 from aiokafka_lite.reading.undeserialized import attach_record
 from aiokafka_lite.record.compression import DEFAULT_LIMIT
-from aiokafka_lite.record.header import HEADER_SIZE, LENGTH_AT, LENGTH_END
+from aiokafka_lite.record.header import HEADER_SIZE, LENGTH_AT, LENGTH_END, MAGIC_AT
+from aiokafka_lite.record.message_set import MESSAGE_OVERHEAD
 from aiokafka_lite.record.record_set import RecordSet
 from aiokafka_lite.share.acquisition import Acquisition
 from aiokafka_lite.share.records._share_record_python import AcquiredRange
@@ -136,15 +137,20 @@ class Decoding:
                 if not heavy and records.raise_limit(DEFAULT_LIMIT):
                     heavy = True  # small, but it decompresses to much
                     continue
-                after = _end_of_batch(view, records.next_offset)
-                last = end if after is None else min(after[0] - 1, end)
-                self._on_unreadable(acquisitions, tp, records.next_offset, last, error, items)
+                offset = records.next_offset
                 records.close()
-                if after is None:
-                    return items
-                view = view[after[1] :]
+                found = _batch_at(view, offset)
+                if found is None or not found.start:
+                    last = end if found is None else min(found.last, end)
+                    self._on_unreadable(acquisitions, tp, offset, last, error, items)
+                    if found is None:
+                        return items
+                    offset, view = found.last + 1, view[found.end :]
+                else:
+                    # A batch before it may have failed, after its last record: read this one.
+                    view = view[found.start :]
                 heavy = is_heavy(view)
-                records = self._open(view, tp, after[0], heavy)
+                records = self._open(view, tp, offset, heavy)
                 continue
             if self.key_deserializer is not None or self.value_deserializer is not None:
                 for record in acquired:
@@ -269,23 +275,35 @@ def _between(acquisitions: Sequence[Acquisition], first: int, last: int) -> Sequ
     return acquisitions[start : bisect_right(acquisitions, last, key=attrgetter("base"))]
 
 
-def _end_of_batch(view: memoryview, offset: int) -> tuple[int, int] | None:
-    """Find the batch that ends at or after an offset.
+class _Batch(NamedTuple):
+    """A batch of a response: its last offset, and the bytes where it begins and ends."""
 
-    Returns:
-        The offset after its last one, and where the next batch begins; None if the headers do not
-        say.
-    """
+    last: int
+    start: int
+    end: int
+
+
+def _batch_at(view: memoryview, offset: int) -> _Batch | None:
+    """Find the batch that ends at or after an offset; None if the headers do not say."""
     at = 0
-    while len(view) - at >= HEADER_SIZE:
-        base = int.from_bytes(view[at : at + 8], "big", signed=True)
+    while len(view) - at > MAGIC_AT:
+        last = int.from_bytes(view[at : at + 8], "big", signed=True)
         length = int.from_bytes(view[at + LENGTH_AT : at + LENGTH_END], "big", signed=True)
-        delta = int.from_bytes(view[at + 23 : at + 27], "big", signed=True)
-        size = LENGTH_END + length
-        if size < HEADER_SIZE or base < 0 or delta < 0:
+        size, smallest = LENGTH_END + length, LENGTH_END + MESSAGE_OVERHEAD
+        if last < 0:
             return None
-        if base + delta >= offset:
-            return base + delta + 1, at + size
+        if view[at + MAGIC_AT] > 1:  # else the offset of v0 and v1 is that of the last message
+            smallest = HEADER_SIZE
+            if len(view) - at < smallest:
+                return None
+            delta = int.from_bytes(view[at + 23 : at + 27], "big", signed=True)
+            if delta < 0:
+                return None
+            last += delta
+        if size < smallest:
+            return None
+        if last >= offset:
+            return _Batch(last, at, at + size)
         at += size
     return None
 

@@ -37,6 +37,8 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.record.header import BatchHeader, write_crc
+from aiokafka_lite.record.legacy import encode_message_set
 from aiokafka_lite.testing import FakeCluster
 
 PATIENCE = 30.0
@@ -468,8 +470,9 @@ async def test_acknowledging_by_place_and_by_record(cluster, make) -> None:
             consumer.acknowledge(one, AcknowledgeType.ACCEPT, 2)
 
 
+@pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("policy", ["reject", "release", "raise"])
-async def test_corrupt_batches_are_skipped(cluster, make, policy, caplog) -> None:
+async def test_corrupt_batches_are_skipped(cluster, make, policy, magic, caplog) -> None:
     for value in range(3):
         cluster.produce("jobs", b"%d" % value, partition=0)
 
@@ -478,8 +481,11 @@ async def test_corrupt_batches_are_skipped(cluster, make, policy, caplog) -> Non
             for partition in topic.partitions:
                 if partition.records:
                     data = bytearray(partition.records)
+                    if magic < 2:  # a log may still have old formats
+                        values = [(1_700_000_000_000, None, b"%d" % value) for value in range(3)]
+                        data = bytearray(encode_message_set(values, magic))
                     length = int.from_bytes(data[8:12], "big") + 12
-                    data[length + 60] ^= 1  # in the second batch
+                    data[2 * length - 1] ^= 1  # in the second batch
                     partition.records = bytes(data)
 
     async with make("jobs", on_undecodable=policy) as consumer, asyncio.timeout(PATIENCE):
@@ -503,6 +509,32 @@ async def test_corrupt_batches_are_skipped(cluster, make, policy, caplog) -> Non
             assert (again.value, again.delivery_count) == (b"1", 2)
     assert errors == (policy == "raise")
     assert ("cannot be read" in caplog.text) == (policy != "raise")
+
+
+async def test_a_batch_after_a_batch_with_surplus_bytes_is_read(cluster, make) -> None:
+    """Its records are all read when it fails, and the next offset is already the next batch's."""
+    for value in range(3):
+        cluster.produce("jobs", b"%d" % value, partition=0)
+
+    def corrupt(response) -> None:
+        for topic in response.responses:
+            for partition in topic.partitions:
+                if partition.records:
+                    data = bytearray(partition.records)
+                    header = BatchHeader.read(data)
+                    first = data[: header.size] + b"?"
+                    header._replace(batch_length=header.batch_length + 1).write(first)
+                    write_crc(first, 0, len(first))
+                    partition.records = bytes(first + data[header.size :])
+
+    async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
+        cluster.control(SHARE_FETCH, after_handling=True, edit=corrupt)
+        seen = []
+        for _ in range(3):
+            record = await consumer.getone()
+            seen.append(record.value)
+            record.accept()
+    assert seen == [b"0", b"1", b"2"]
 
 
 # arguments
