@@ -304,7 +304,9 @@ def _lz4_decompress(data: Bytes, limit: int) -> bytes:
             raise _corrupt(Compression.LZ4, error) from error
         finally:
             if not finished:
-                frame.reset_decompression_context(context)
+                # A new one, because a reset leaves the rest of the content size that the frame
+                # claimed, and frames without one would then fail.
+                _contexts.lz4_decompression = None
     return out[0] if len(out) == 1 else b"".join(out)
 
 

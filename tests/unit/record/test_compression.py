@@ -312,6 +312,15 @@ def test_context_is_reset_after_an_error():
         assert decompress(compressed, codec) == TEXT
 
 
+@pytest.mark.parametrize("limit", [1000, DEFAULT_LIMIT])
+def test_an_lz4_frame_with_a_content_size_spoils_no_others_when_it_fails(limit):
+    sized = frame.compress(TEXT, store_size=True)  # as python-lz4 and kafka-python do
+    with pytest.raises((CorruptRecordException, RecordTooLargeError)):
+        decompress(sized[:-10], Compression.LZ4, limit=limit)
+    assert decompress(compress(TEXT, Compression.LZ4), Compression.LZ4) == TEXT
+    assert decompress(sized, Compression.LZ4) == TEXT
+
+
 @pytest.mark.parametrize("frames", [1, 3])
 @pytest.mark.parametrize("level", [1, 19])
 @pytest.mark.parametrize("sized", [True, False])
