@@ -414,6 +414,8 @@ cdef class RecordSet:
             return True
         if not attributes & CONTROL and self.after <= self.next_offset:
             return True
+        if count == 0 and (attributes & CONTROL or size == HEADER_SIZE):
+            return True  # compaction left nothing that a codec could decompress
         if attributes & CODEC_MASK:
             payload = decompress(
                 self.view(b + HEADER_SIZE, size - HEADER_SIZE), attributes & CODEC_MASK,

@@ -259,6 +259,8 @@ class RecordSet:
             return None
         if header.control or self._after <= self.next_offset:
             return None
+        if not header.record_count and size == HEADER_SIZE:
+            return None  # compaction left nothing that a codec could decompress
         return self._parse(header, self._payload(header, size), self.next_offset)
 
     def _payload(self, header: BatchHeader, size: int) -> bytes:

@@ -209,6 +209,28 @@ def test_buffer_is_read_in_place_and_released_when_exhausted(build, wrap):
     assert [r.value for r in records] == [b"v" * 10] * 3
 
 
+@pytest.mark.parametrize("codec", list(Compression))
+@pytest.mark.parametrize("kind", [0, 0x20, 0x30])
+@pytest.mark.parametrize("aborted", [(), [(1, 0)]])
+def test_emptied_batches_are_passed_whatever_their_codec(build, codec, kind, aborted):
+    empty = patched(
+        batch(simple(1))[:61],
+        batch_length=49,
+        record_count=0,
+        last_offset_delta=6,
+        attributes=kind | codec,
+    )
+    record_set = build.RecordSet(empty + batch(simple(1), 7), "t", 0, 0, aborted=aborted)
+    assert [record.offset for record in record_set.read(10)] == [7]
+    columns = build.read_columns(
+        build.RecordSet(empty + batch(simple(1), 7), "t", 0, 0, aborted=aborted), 10
+    )
+    assert columns.count == 1
+    alone = build.RecordSet(empty, "t", 0, 0, aborted=aborted)
+    assert alone.read(10) == []
+    assert alone.next_offset == 7
+
+
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
 def test_close_between_reads_keeps_the_position(build, codec):
     record_set = build.RecordSet(batch(simple(5), 0, codec), "t", 0, 0)
