@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from aiokafka_lite._build import BUILD
 from aiokafka_lite._version import __version__
-from aiokafka_lite.cli.failures import FAILED, INTERRUPTED
+from aiokafka_lite.cli.failures import FAILED, INTERRUPTED, complain, drop_stdout
 
 ABOUT = "Tools of aiokafka_lite, an asyncio Kafka client."
 EXAMPLES = "Run COMMAND --help for the options of a command."
@@ -86,15 +86,16 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 for success, 1 for failure, 2 for bad usage."""
+    _open_missing_streams()
     argv = _joined(sys.argv[1:] if argv is None else list(argv))
     parser, parsers = command_parsers()
     if argv and argv[0] in PLURALS:
         argv = [PLURALS[argv[0]], "list", *argv[1:]]
     wanted = argv[0] if argv else ""
     if wanted == "--complete":
-        return _complete(parser, parsers, argv[1:])
+        return _written_out(wanted, _complete(parser, parsers, argv[1:]))
     if wanted == "--help-json":
-        return _print_help_json(parser, parsers)
+        return _written_out(wanted, _print_help_json(parser, parsers))
     if wanted not in COMMANDS:
         parser.parse_args(argv)  # prints the help or an error, and exits
     if sys.platform == "win32" and wanted in _POSIX_COMMANDS:
@@ -106,6 +107,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # at a prompt; a command that runs handles its own
         print(file=sys.stderr)
         return INTERRUPTED
+    return _written_out(wanted, status)
+
+
+def _open_missing_streams() -> None:
+    """Replace standard streams that were closed, so that no socket takes their numbers.
+
+    Reading stdin and writing stdout still fail; what goes to stderr is dropped.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
+def _written_out(verb: str, status: int) -> int:
+    """Write what stdout buffers, and return the status: lost output is a failure."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # as `head` does
+        drop_stdout()
+    except OSError as error:
+        drop_stdout()
+        complain(verb, f"standard output: {error.strerror}")
+        return status or FAILED
     return status
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final
 
@@ -15,6 +16,7 @@ __all__ = [
     "CommandError",
     "UsageError",
     "complain",
+    "drop_stdout",
 ]
 
 OK: Final = 0
@@ -40,3 +42,10 @@ def complain(verb: str, problem: object) -> None:
     """Print one problem on stderr."""
     text = str(problem) or type(problem).__name__
     print(f"aiokafka-lite {verb}: {text}", file=sys.stderr, flush=True)
+
+
+def drop_stdout() -> None:
+    """Point stdout to nowhere, or the interpreter would complain when it flushes it at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

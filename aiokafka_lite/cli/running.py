@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import gc
 import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -26,6 +25,7 @@ from aiokafka_lite.cli.failures import (
     CommandError,
     UsageError,
     complain,
+    drop_stdout,
 )
 from aiokafka_lite.errors import KafkaError
 
@@ -77,7 +77,7 @@ def execute(verb: str, work: Work) -> int:
     except asyncio.CancelledError:
         return TERMINATED
     except (ClosedPipe, BrokenPipeError):
-        _drop_stdout()
+        drop_stdout()
         return OK
     except UsageError as error:
         complain(verb, error)
@@ -101,10 +101,3 @@ async def _until_terminated(work: Coroutine[Any, Any, int]) -> int:
     if task is not None and sys.platform != "win32":  # which has no SIGTERM
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await work
-
-
-def _drop_stdout() -> None:
-    """Point stdout to nowhere, or the interpreter would complain when it flushes it at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)

@@ -86,7 +86,7 @@ def _parse(text: str, whole: str, verbs: frozenset[str]) -> tuple[Part, ...]:
             verb, at = _verb(text, at + 1, whole, verbs)
             parts.append(verb)
         else:
-            pending += char.encode()
+            pending += char.encode(errors="surrogateescape")  # a byte that is no UTF-8
             at += 1
     if pending:
         parts.append(Literal(bytes(pending)))

@@ -27,7 +27,7 @@ __all__ = ["VALUES", "json_line_reader", "json_line_writer", "value_writer"]
 VALUES: Final = "auto, text, json, hex, base64 or unpack:FORMAT"
 
 _TIMESTAMP_TYPES: Final = {0: "create", 1: "log_append"}
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def _auto(data: bytes) -> object:
@@ -40,7 +40,7 @@ def _auto(data: bytes) -> object:
 def _embedded(data: bytes) -> object:
     try:
         return json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("the value is not JSON (--value json)") from None
 
 
@@ -91,16 +91,17 @@ def json_line_writer(values: str = "auto", *, keys_only: bool = False) -> Record
             deliveries = delivery_count(record)
             if deliveries:
                 line["delivery_count"] = deliveries
-            if not keys_only:
-                try:
+            try:
+                if not keys_only:
                     line["value"] = None if record.value is None else of_value(record.value)
-                except ValueError as error:
-                    place = f"{record.topic}/{record.partition} at offset {record.offset}"
-                    raise ValueError(f"{place}: {error}") from error
-            line["headers"] = [
-                [name, None if value is None else _auto(value)] for name, value in record.headers
-            ]
-            lines.append(_encode(line))
+                line["headers"] = [
+                    [name, None if value is None else _auto(value)]
+                    for name, value in record.headers
+                ]
+                lines.append(_encode(line))  # refuses NaN and infinity, which JSON does not have
+            except (ValueError, RecursionError) as error:
+                place = f"{record.topic}/{record.partition} at offset {record.offset}"
+                raise ValueError(f"{place}: {error}") from error
         lines.append("")
         return "\n".join(lines).encode()
 
@@ -121,7 +122,7 @@ def json_line_reader(values: str = "auto") -> Callable[[bytes], InputRecord]:
     def read(line: bytes) -> InputRecord:
         try:
             fields = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"not JSON: {error}") from None
         if not isinstance(fields, dict):
             raise ValueError(f"not a JSON object, but {type(fields).__name__}")

@@ -24,12 +24,32 @@ from aiokafka_lite.cli.formats.format_grammar import (
 )
 from aiokafka_lite.cli.formats.input_record import InputRecord
 
-__all__ = ["FormatReader", "LineReader", "Reader", "ValueReader", "value_delimiter"]
+__all__ = [
+    "FormatReader",
+    "LineReader",
+    "MalformedInput",
+    "Reader",
+    "ValueReader",
+    "value_delimiter",
+]
 
 MOST: Final = 128 * 1024 * 1024
 """Bytes of one record in the input. A delimiter that never comes must not fill the memory."""
 
 Item: TypeAlias = InputRecord | ValueError
+
+
+class MalformedInput(CommandError):
+    """The input does not fit the format.
+
+    Args:
+        message: What is wrong, and in which record.
+        before: The records of the same chunk that precede it.
+    """
+
+    def __init__(self, message: str, before: Sequence[Item]) -> None:
+        super().__init__(message)
+        self.before = before
 
 
 class Reader(Protocol):
@@ -141,14 +161,18 @@ class FormatReader:
         self._count = 0
 
     def feed(self, chunk: bytes) -> list[Item]:
-        """Return the records that this chunk completes."""
+        """Return the records that this chunk completes.
+
+        Raises:
+            MalformedInput: A record does not fit the format.
+        """
         return self._read(self._buffer + chunk, ended=False)
 
     def finish(self) -> list[Item]:
         """Return the last record, which the end of the input completes.
 
         Raises:
-            CommandError: The input ends in the middle of a record.
+            MalformedInput: The input ends in the middle of a record.
         """
         return self._read(self._buffer, ended=True)
 
@@ -161,14 +185,16 @@ class FormatReader:
                 end = self._record(data, at, fields, ended)
             except _NeedMore:
                 if ended:
-                    raise CommandError(
-                        f"the input ends in the middle of record {self._count + 1}"
+                    raise MalformedInput(
+                        f"the input ends in the middle of record {self._count + 1}", items
                     ) from None
                 break
             except ValueError as error:
-                raise CommandError(f"record {self._count + 1} of the input: {error}") from None
+                raise MalformedInput(
+                    f"record {self._count + 1} of the input: {error}", items
+                ) from None
             if end == at:
-                raise CommandError("the format reads nothing")
+                raise MalformedInput("the format reads nothing", items)
             at = end
             self._count += 1
             items.append(fields.error or _record_of(fields))

@@ -39,7 +39,7 @@ def _parse(text: str) -> _Test:
         if not equals or not name:
             raise UsageError(f"--grep {text!r}: write h:NAME=RE")
     try:
-        search = re.compile(pattern.encode()).search
+        search = re.compile(pattern.encode(errors="surrogateescape")).search
     except re.error as error:
         raise UsageError(f"--grep {text!r} is not a regular expression: {error}") from None
     test = _test(field, name, lambda data: search(data) is not None)

@@ -41,10 +41,12 @@ def format_writer(parts: Sequence[Part]) -> RecordWriter:
 
     def write(records: Sequence[Record]) -> bytes:
         out: list[bytes] = []
+        written = count.value
         for record in records:
             try:
                 out += [field(record) for field in fields]
             except (ValueError, OverflowError) as error:
+                count.value = written  # the caller writes the others again
                 raise _where(record, error) from error
         return b"".join(out)
 
@@ -55,11 +57,11 @@ class _Count:
     """The number of the record that is being written, for %i."""
 
     def __init__(self) -> None:
-        self._value = 0
+        self.value = 0
 
     def next(self, _: Record) -> int:
-        self._value += 1
-        return self._value
+        self.value += 1
+        return self.value
 
 
 def _named(record: Record, field: _Field) -> bytes:

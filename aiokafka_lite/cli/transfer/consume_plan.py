@@ -50,6 +50,8 @@ class Plan:
         Raises:
             UsageError: One is invalid, or two contradict each other.
         """
+        if settings.sources.get("group.id") == "-X":
+            raise UsageError("-X group.id: use -g, or --share-group")
         offset = parse_offset("start" if args.offset is None else args.offset)
         if args.tail is not None and args.offset is not None:
             raise UsageError("--tail and -o exclude each other")

@@ -20,12 +20,20 @@ from typing import Any, Final
 
 from aiokafka_lite.cli.connection.client_arguments import producer_arguments
 from aiokafka_lite.cli.connection.settings import Settings, canonical
-from aiokafka_lite.cli.failures import FAILED, OK, CommandError, UsageError, complain
+from aiokafka_lite.cli.failures import (
+    FAILED,
+    OK,
+    ClosedPipe,
+    CommandError,
+    UsageError,
+    complain,
+)
 from aiokafka_lite.cli.formats.format_grammar import parse_format
 from aiokafka_lite.cli.formats.input_record import InputRecord
 from aiokafka_lite.cli.formats.reading import (
     FormatReader,
     LineReader,
+    MalformedInput,
     Reader,
     ValueReader,
     value_delimiter,
@@ -36,6 +44,7 @@ from aiokafka_lite.cli.streams.input import read_chunks
 from aiokafka_lite.cli.streams.stdout import Stdout
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.metadata import metadata_request
+from aiokafka_lite.cluster.retry import ANY, call
 from aiokafka_lite.errors import IllegalArgumentError, KafkaError, MessageSizeTooLargeError
 from aiokafka_lite.producer.producer import AIOKafkaProducer
 from aiokafka_lite.producer.sent_records import SentRecords
@@ -63,6 +72,7 @@ class Plan:
     files: Sequence[str]
     reader: ValueReader | Reader
     arguments: dict[str, Any]
+    timeout: float
     key: bytes | None = None
     headers: Sequence[tuple[str, bytes | None]] = ()
     partition: int | None = None
@@ -87,8 +97,12 @@ class Plan:
             if getattr(args, flag) is not None:
                 settings.add({canonical(option): getattr(args, flag)}, f"--{flag}")
         arguments = producer_arguments(settings, bulk=True)
+        named = settings.options.get("transactional.id", "")
+        if args.transaction is None and settings.sources.get("transactional.id") == "-X":
+            raise UsageError("-X transactional.id needs --transaction")
         if args.transaction is not None:
-            arguments["transactional_id"] = args.transaction or f"aiokafka-lite-{uuid.uuid4()}"
+            transactional_id = args.transaction or named or f"aiokafka-lite-{uuid.uuid4()}"
+            arguments["transactional_id"] = transactional_id
             arguments.setdefault("transaction_timeout_ms", TRANSACTION_MS)
         any_partition = args.partition == "any"
         if args.partition is not None and not any_partition and not args.partition.isdecimal():
@@ -103,7 +117,8 @@ class Plan:
             files=args.files,
             reader=_reader(args),
             arguments=arguments,
-            key=None if args.key is None else args.key.encode(),
+            timeout=settings.timeout,
+            key=None if args.key is None else args.key.encode(errors="surrogateescape"),
             headers=[_header(pair) for pair in args.headers],
             partition=None if args.partition is None or any_partition else int(args.partition),
             any_partition=any_partition,
@@ -155,7 +170,8 @@ def _header(pair: str) -> tuple[str, bytes | None]:
     name, equals, value = pair.partition("=")
     if not name:
         raise UsageError(f"-H {pair!r} is not NAME=VALUE")
-    return name, value.encode() if equals else None
+    # Bytes that are no UTF-8 come from the command line as surrogates.
+    return name, value.encode(errors="surrogateescape") if equals else None
 
 
 async def produce(plan: Plan) -> int:
@@ -178,18 +194,26 @@ async def _produce(plan: Plan) -> int:
     await _start(producer, plan)
     try:
         if not plan.create:
-            await _check_topic(producer, plan.topic)
+            await _check_topic(producer, plan)
         sending = _Sending(producer, plan)
-        if plan.transactional:
-            async with producer.transaction():
+        try:
+            if plan.transactional:
+                async with producer.transaction():
+                    await sending.everything()
+                    if sending.failures:
+                        raise CommandError(
+                            f"{sending.failures} of {sending.count} records failed: the transaction"
+                            " is aborted, and none is visible to read_committed consumers"
+                        )
+            else:
                 await sending.everything()
-                if sending.failures:
-                    raise CommandError(
-                        f"{sending.failures} of {sending.count} records failed: the transaction is"
-                        " aborted, and none is visible to read_committed consumers"
-                    )
-        else:
-            await sending.everything()
+        except ClosedPipe:  # unlike a reader, this has not done what it was asked to do
+            ended = (
+                "the transaction is aborted"
+                if plan.transactional
+                else f"{sending.count} records were sent, and no more of the input"
+            )
+            raise CommandError(f"the reader of standard output went away: {ended}") from None
     except BaseException:
         await producer.stop(timeout=STOP_WITHIN)
         raise
@@ -207,16 +231,15 @@ async def _start(producer: AIOKafkaProducer, plan: Plan) -> None:
         raise
 
 
-async def _check_topic(producer: AIOKafkaProducer, topic: str) -> None:
+async def _check_topic(producer: AIOKafkaProducer, plan: Plan) -> None:
     """Refuse a topic that does not exist, so that a typo creates none."""
-    client = producer.client
-    node = client.get_random_node()
-    if node is None:
-        raise CommandError("the cluster has no live broker")
-    request: Any = PerVersion(
+    topic = plan.topic
+    request = PerVersion(
         MetadataRequest, lambda version: metadata_request([topic], version, auto_create=False)
     )
-    response = await client.send(node, request)
+    deadline = asyncio.get_running_loop().time() + plan.timeout
+    # Any broker knows; one that is down must not fail the command.
+    response = await call(producer._cluster, request, ANY, deadline, patience=plan.timeout / 2)
     code = response.topics[0].error_code if response.topics else 0
     if code == 3:  # UNKNOWN_TOPIC_OR_PARTITION
         raise CommandError(
@@ -265,7 +288,12 @@ class _Sending:
                     else:
                         await self._send_items([InputRecord(value=value) for value in values])
                 else:
-                    await self._send_items(reader.feed(chunk) if chunk else reader.finish())
+                    try:
+                        items = reader.feed(chunk) if chunk else reader.finish()
+                    except MalformedInput as error:
+                        await self._send_items(error.before)
+                        raise
+                    await self._send_items(items)
                 if self._stopped:
                     break
         except CommandError as error:  # what was read before it is sent

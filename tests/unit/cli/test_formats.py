@@ -12,7 +12,7 @@ from aiokafka_lite.cli.formats.encodings import unpacker
 from aiokafka_lite.cli.formats.format_grammar import parse_format
 from aiokafka_lite.cli.formats.input_record import InputRecord
 from aiokafka_lite.cli.formats.json_lines import json_line_reader, json_line_writer
-from aiokafka_lite.cli.formats.reading import FormatReader, ValueReader
+from aiokafka_lite.cli.formats.reading import FormatReader, MalformedInput, ValueReader
 from aiokafka_lite.cli.formats.record_filters import parse_filters
 from aiokafka_lite.cli.formats.writing import Record, format_writer
 from aiokafka_lite.structs import ConsumerRecord
@@ -74,6 +74,14 @@ def test_null_is_written_as_nothing_and_its_size_as_minus_one() -> None:
     null = record(None, None)
     assert written(r"%v\n", null, null) == b"\n\n"
     assert written("[%k %K %v{hex} %V]", null) == b"[ -1  -1]"
+
+
+def test_record_that_does_not_fit_has_no_number() -> None:
+    write = format_writer(parse_format("%i:%v{unpack[h]} "))
+    records = [record(value=b"\0\1"), record(value=b"\0\2"), record(value=b"")]
+    with pytest.raises(ValueError, match="the data ends"):
+        write(records)
+    assert write(records[:2]) == b"1:1 2:2 "
 
 
 def test_record_number_counts_across_calls() -> None:
@@ -141,6 +149,13 @@ def test_field_that_cannot_be_decoded_fails_one_record() -> None:
 def test_input_that_does_not_fit_the_format_ends_the_reading(text: str, data: bytes) -> None:
     with pytest.raises(CommandError, match="record 1"):
         read(text, data)
+
+
+def test_records_before_malformed_input_are_not_lost() -> None:
+    reader = FormatReader(parse_format(r"%V:%v\n"))
+    with pytest.raises(MalformedInput, match="record 3") as malformed:
+        reader.feed(b"1:a\n2:bb\nx:c\n1:d\n")
+    assert malformed.value.before == [InputRecord(None, b"a"), InputRecord(None, b"bb")]
 
 
 @pytest.mark.parametrize("text", ["%k%v\n", "%v{unpack[q]}\n", "%h{%k=%v,}", ""])
@@ -253,3 +268,18 @@ def test_invalid_filter_is_refused(text: str) -> None:
 def test_no_filter_costs_nothing() -> None:
     nothing: Callable[..., object] | None = parse_filters([])
     assert nothing is None
+
+
+@pytest.mark.parametrize("value", [b"NaN", b"[1e999]", b"[" * 100_000])
+def test_value_that_json_cannot_hold_is_refused(value: bytes) -> None:
+    with pytest.raises(ValueError, match="orders/3 at offset 7: "):
+        json_line_writer("json")([record(value=value)])
+    with pytest.raises(ValueError, match="JSON"):
+        json_line_reader("json")(b'{"value": ' + value + b"}")
+
+
+def test_bytes_of_the_command_line_that_are_no_utf8_are_kept() -> None:
+    assert written("\udcff%v", record()) == b"\xffv"
+    keep = parse_filters(["k:^\udcff$"])
+    assert keep is not None
+    assert keep([record(key=b"\xff"), record(key=b"k")]) == [record(key=b"\xff")]

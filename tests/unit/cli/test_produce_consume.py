@@ -1,6 +1,7 @@
 """`produce` and `consume`, in processes of their own, against the embedded broker."""
 
 import json
+import os
 import select
 import signal
 import subprocess
@@ -15,7 +16,8 @@ from aiokafka_lite.cli.connection import settings
 from aiokafka_lite.errors import UnknownMemberIdError
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
-from tests.unit.cli.commands import PATIENCE, Shell
+from tests.unit.cli.commands import COMMAND, PATIENCE, Shell
+from tests.unit.cli.conftest import Run
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -115,6 +117,76 @@ def test_report_and_tee_write_what_was_stored(shell: Shell, kafka_topic: str) ->
     line = values(shell, kafka_topic, "-o", "4", "-f", r"%V ")
     assert line == []
     assert shell.ok("consume", kafka_topic, "-e", "-o", "4", "-f", "%V ") == b"-1 -1 -1 "
+
+
+@pytest.mark.parametrize("flags", [("--tee",), ("--report", r"%o\n"), ("--tee", "--transaction")])
+def test_writer_that_is_ended_by_a_closed_pipe_fails(
+    shell: Shell, kafka_topic: str, flags: tuple[str, ...]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    pipes = {"stdin": subprocess.PIPE, "stdout": writing, "stderr": subprocess.PIPE}
+    process = shell.start("produce", kafka_topic, *flags, **pipes)
+    os.close(writing)
+    _, problem = process.communicate(b"a\nb\n", timeout=PATIENCE)
+    assert process.returncode == 1
+    assert b"the reader of standard output went away" in problem
+    assert (b"the transaction is aborted" in problem) == ("--transaction" in flags)
+
+
+def test_records_before_malformed_input_are_sent(shell: Shell, kafka_topic: str) -> None:
+    stdin = b"1:a\n1:b\nnonsense\n1:c\n"
+    problem = shell.fails(1, "produce", kafka_topic, "-f", r"%V:%v\n", stdin=stdin)
+    assert "record 3 of the input" in problem
+    assert values(shell, kafka_topic) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "says"),
+    [
+        ("<&-", "produce {topic}", b"stdin: Bad file descriptor"),
+        (">&-", "consume {topic} -e", b"Bad file descriptor"),
+        (">&-", "topic list", b"standard output: Bad file descriptor"),
+        ("2>&-", "consume nope -e", b""),
+    ],
+)
+def test_closed_standard_stream_is_no_traceback(
+    shell: Shell,
+    kafka_broker: FakeCluster,
+    kafka_topic: str,
+    closed: str,
+    arguments: str,
+    says: bytes,
+) -> None:
+    kafka_broker.produce(kafka_topic, b"a")
+    done = subprocess.run(
+        [
+            "sh",
+            "-c",
+            f'exec "$@" {closed}',
+            "sh",
+            *COMMAND,
+            *arguments.format(topic=kafka_topic).split(),
+        ],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE,
+        env=shell.environment,
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert says in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_broker_that_is_down_does_not_fail_a_writer(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"a\n")
+    with FakeCluster(3) as cluster:
+        cluster.create_topic("orders", 1, 1)  # led by broker 0
+        for node_id in (1, 2):
+            cluster.control(ApiKey.METADATA, disconnect=True, node=node_id, times=None)
+        for _ in range(4):  # the broker to ask was chosen at random
+            run("produce", "orders", str(tmp_path / "file"), "-q", "-b", cluster.bootstrap_servers)
+        assert len(cluster.records("orders")) == 4
 
 
 def test_results_are_reported_while_the_input_waits(
@@ -309,6 +381,8 @@ def test_signal_ends_a_following_reader(
         (("produce", "t", "-J", "-K", ":"), "exclude each other"),
         (("produce", "t", "--rate", "0"), "not a number of records"),
         (("produce", "t", "-X", "sasl.username=a"), "there is no terminal"),
+        (("produce", "t", "-X", "transactional.id=a"), "needs --transaction"),
+        (("consume", "t", "-X", "group.id=a"), "use -g"),
         (("consume",), "required: TOPIC"),
         (("consume", "t", "--nope"), "unrecognized arguments: --nope"),
     ],
