@@ -43,6 +43,7 @@ _SYNONYMS: Final = {
     "sasl.mechanisms": "sasl.mechanism",
     "socket.timeout.ms": "request.timeout.ms",
 }
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 # Without a security.protocol, one of these selects SASL.
 _MEAN_SASL: Final = ("sasl.jaas.config", "sasl.kerberos.keytab", "sasl.kerberos.principal")
 # Without a security.protocol, one of these selects TLS.
@@ -192,7 +193,9 @@ def _add_flags(settings: Settings, args: argparse.Namespace) -> None:
             _forget_other_password(settings)
         settings.options.pop("sasl.jaas.config", None)
     options = settings.options
-    protocol = options.get("security.protocol", "PLAINTEXT").upper()
+    protocol = options.get("security.protocol", "PLAINTEXT").strip().upper()
+    if protocol not in _PROTOCOLS:  # else a misspelled one would connect without TLS
+        raise UsageError(f"security.protocol is one of {', '.join(_PROTOCOLS)}, not {protocol!r}")
     sasl = protocol.startswith("SASL_") or "sasl.username" in options
     tls = protocol.endswith("SSL") or args.tls or args.ca is not None
     if "security.protocol" not in options:

@@ -267,3 +267,17 @@ def test_shown_profiles_hide_keys_and_proxy_credentials() -> None:
         assert is_secret(name, value), name
     for name, value in (("ssl.keyfile", "a.pem"), ("ssl.cafile", "ca.pem"), ("client.id", "x")):
         assert not is_secret(name, value), name
+
+
+@pytest.mark.parametrize("protocol", ["TLS", "SASL-SSL", "SASL_SSLL", ""])
+def test_misspelled_security_protocol_is_refused(tmp_path: Path, protocol: str) -> None:
+    flags = (
+        "-X",
+        f"security.protocol={protocol}",
+        "-X",
+        "sasl.username=a",
+        "-X",
+        "sasl.password=b",
+    )
+    with pytest.raises(UsageError, match=r"security\.protocol is one of"):
+        settings(*flags, tmp=tmp_path)
