@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka_lite.cli.administration.actions import Actions, pairs, report, run_action
@@ -231,13 +231,15 @@ async def _delete(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     described = await admin.describe_topics(names, typed=True)
     found = described.valid().values()
     if found:
-        ends = await _ends(admin, [tp for topic in found for tp in _partitions_of(topic)])
+        ends, _ = await _known_ends(admin, found)
         plan = []
         for topic in found:
-            records = sum(ends[tp][1] - ends[tp][0] for tp in _partitions_of(topic))
+            known = [ends[tp] for tp in _partitions_of(topic) if tp in ends]
+            unknown = len(topic.partitions) - len(known)
             plan.append(
                 f"delete topic {topic.name}: {len(topic.partitions)} partitions,"
-                f" {records} offsets in use"
+                f" {sum(last - first for first, last in known)} offsets in use"
+                + (f", unknown for {unknown} partitions" if unknown else "")
             )
         if confirmed(args, plan):
             deleted = await admin.delete_topics([topic.name for topic in found])
@@ -292,8 +294,7 @@ async def _alter(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
 
 async def _offsets(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     described = await admin.describe_topics(args.topics, typed=True)
-    partitions = [tp for topic in described.valid().values() for tp in _partitions_of(topic)]
-    ends = await _ends(admin, partitions)
+    ends, errors = await _known_ends(admin, described.valid().values())
     at = None if args.offset is None else await _at(admin, args.offset, ends)
     rows: list[dict[str, Any]] = []
     for tp, (first, last) in ends.items():
@@ -301,7 +302,7 @@ async def _offsets(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         rows.append(row if at is None else {**row, "at": at[tp]})
     columns = ["topic", "partition", "start", "end"]
     Output(args).rows(columns if at is None else [*columns, "at"], rows)
-    return report("topic", described.errors())
+    return report("topic", {**described.errors(), **errors})
 
 
 async def _trim(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
@@ -353,6 +354,39 @@ async def _ends(
     last = await admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
     starts, ends = first.raise_for_errors(), last.raise_for_errors()
     return {tp: (starts[tp].offset or 0, ends[tp].offset or 0) for tp in partitions}
+
+
+async def _known_ends(
+    admin: AIOKafkaAdminClient, topics: Iterable[TopicDescription]
+) -> tuple[dict[TopicPartition, tuple[int, int]], dict[TopicPartition, Exception]]:
+    """Return the same for those partitions whose leaders answer, and the errors of the others."""
+    from aiokafka_lite.admin import OffsetSpec
+    from aiokafka_lite.errors import KafkaError, LeaderNotAvailableError
+    from aiokafka_lite.structs import TopicPartition
+
+    led: list[TopicPartition] = []
+    errors: dict[TopicPartition, Exception] = {}
+    for topic in topics:
+        for number, each in topic.partitions.items():
+            tp = TopicPartition(topic.name, number)
+            if each.leader is None:
+                errors[tp] = LeaderNotAvailableError(f"{tp.topic}/{tp.partition} has no leader")
+            else:
+                led.append(tp)
+    try:
+        first = await admin.list_offsets(dict.fromkeys(led, OffsetSpec.EARLIEST)) if led else None
+        last = await admin.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST)) if led else None
+    except KafkaError as error:
+        return {}, {**errors, **dict.fromkeys(led, error)}
+    if first is None or last is None:
+        return {}, errors
+    starts, ends = first.valid(), last.valid()
+    found = {
+        tp: (starts[tp].offset or 0, ends[tp].offset or 0)
+        for tp in led
+        if tp in starts and tp in ends
+    }
+    return found, {**errors, **first.errors(), **last.errors()}
 
 
 async def _at(

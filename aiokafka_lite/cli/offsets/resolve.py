@@ -47,7 +47,7 @@ async def resolve(
         partitions: The partitions.
         wanted: The range.
         committed: The end is the last stable offset.
-        to_end: A range without an end stops at the present end.
+        to_end: A range stops at the present end, if not before.
 
     Raises:
         UsageError: The range is `stored`, which only a group knows.
@@ -57,15 +57,19 @@ async def resolve(
     end = Bound(Kind.END) if wanted.end is None and to_end else wanted.end
     first = await lookup.offsets(dict.fromkeys(partitions, EARLIEST))
     last = await lookup.offsets(dict.fromkeys(partitions, LATEST), committed=committed)
-    starts = await _offsets(lookup, wanted.start, first, last)
+    # Records of open transactions are beyond the last stable offset, and a start may be among them:
+    # what precedes it is not asked for, even if it is committed later.
+    most = await lookup.offsets(dict.fromkeys(partitions, LATEST)) if committed else last
+    latest = last if wanted.start.kind is Kind.END else most
+    starts = await _offsets(lookup, wanted.start, first, latest)
     ends = None if end is None else await _offsets(lookup, end, first, last)
     found = {}
     for tp in partitions:
-        start = min(max(starts[tp], first[tp]), last[tp])
+        start = min(max(starts[tp], first[tp]), most[tp])
         moved = starts[tp] if start != starts[tp] and wanted.start.kind is Kind.EXACT else None
         if end is None or ends is None:
             stop = None
-        elif end.kind is Kind.EXACT:
+        elif end.kind is Kind.EXACT and not to_end:
             stop = ends[tp]  # it may lie in the future
         else:
             stop = min(max(ends[tp], first[tp]), last[tp])

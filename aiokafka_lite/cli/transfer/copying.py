@@ -35,6 +35,8 @@ __all__ = ["CopyPlan", "copy_topic"]
 
 PENDING: Final = 50_000
 """Records that may wait for their acknowledgement."""
+EMBEDDED: Final = "4-cGgsIJTKyin2--2CwHzQ"
+"""The id of all embedded clusters, unless they have a seed: only their addresses differ."""
 IDLE: Final = 0.1
 """Seconds without records after which the positions are compared with the ends."""
 
@@ -152,7 +154,9 @@ async def _check_target(plan: CopyPlan, here: Lookup, there: Lookup, count: int)
 
 
 def _is_same(one: Metadata, other: Metadata) -> bool:
-    """True if two clusters are one: embedded brokers share an id, so the addresses decide, too."""
+    """True if two clusters are one, even if it is seen through different listeners."""
+    if one.cluster_id not in (None, EMBEDDED):
+        return one.cluster_id == other.cluster_id
     addresses = [
         {(node.host, node.port) for node in each.brokers.values()} for each in (one, other)
     ]

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from aiokafka_lite.cli import main
 from aiokafka_lite.cli.administration.reassignment_plan import plan_reassignment
 from aiokafka_lite.cli.administration.topic_partitions import parse_topic_partitions
 from aiokafka_lite.cli.failures import UsageError
+from aiokafka_lite.cli.transfer import copying
 from aiokafka_lite.testing import FakeCluster
 
 Run = Callable[..., str]
@@ -202,6 +204,42 @@ def test_copy_ends_at_the_first_record_that_the_target_refuses(
     asyncio.run(produce_odd_records(cluster))
     run("topic", "create", "small", "-p", "4", "-c", "max.message.bytes=500")
     run("topic", "copy", "orders", "small", status=1, says="orders/3 offset 0 was not copied")
+
+
+def test_copy_ends_at_the_present_end(run: Run, cluster: FakeCluster) -> None:
+    asyncio.run(produce_odd_records(cluster))
+    run("topic", "copy", "orders", "later", "--create", "-o", "0:100", says="copied 53 records")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (("a", "internal"), ("a", "external"), True),  # two listeners
+        (("a", "internal"), ("b", "internal"), False),
+        ((None, "old"), (None, "old"), True),
+        ((None, "old"), (None, "other"), False),
+    ],
+)
+def test_one_cluster_is_recognized(one: Any, other: Any, expected: bool) -> None:
+    def seen(cluster_id: str | None, host: str) -> Any:
+        brokers = {1: SimpleNamespace(host=host, port=9092)}
+        return SimpleNamespace(cluster_id=cluster_id, brokers=brokers)
+
+    assert copying._is_same(seen(*one), seen(*other)) is expected
+
+
+# --- topics without a leader
+
+
+def test_topic_without_a_leader_can_be_deleted(run: Run, cluster: FakeCluster) -> None:
+    run("topic", "create", "broken", "-p", "3", "-r", "1")
+    gone = replicas(cluster, "broken")[1][0]
+    cluster.kill(gone)
+    address = cluster.bootstrap_servers
+    found = rows(run, "topic", "offsets", "broken", "-b", address, status=1, says="broken/1")
+    assert [each["partition"] for each in found] == [0, 2]
+    run("topic", "delete", "broken", "-b", address, "--yes", says="unknown for 1 partitions")
+    assert "broken" not in cluster.state.topics
 
 
 # --- group delete-offsets

@@ -1,9 +1,14 @@
-"""The offset grammar, one parser for every command."""
+"""The offset grammar, one parser for every command, and what it means in a partition."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
+from aiokafka_lite import TopicPartition
 from aiokafka_lite.cli.failures import UsageError
 from aiokafka_lite.cli.offsets.offset_grammar import Bound, Kind, OffsetRange, parse_offset
+from aiokafka_lite.cli.offsets.resolve import LATEST, Resolved, resolve
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -62,3 +67,48 @@ def test_grammar(text: str, expected: OffsetRange) -> None:
 def test_a_text_that_is_no_offset_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         parse_offset(text, NOW)
+
+
+ORDERS = TopicPartition("orders", 0)
+
+
+class FakeLookup:
+    """A partition with the offsets 10 to 99, of which a transaction is open from 50 on.
+
+    A record's offset is also its timestamp.
+    """
+
+    async def offsets(
+        self, times: Mapping[TopicPartition, int], *, committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        [at] = times.values()
+        if at == LATEST:
+            return {ORDERS: 50 if committed else 100}
+        return {ORDERS: max(at, 10) if at < 100 else -1}
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (exact(70), 70),
+        (exact(120), 100),
+        (at(70), 70),
+        (at(500), 100),
+        (Bound(Kind.START, 70), 80),
+        (END, 50),
+        (Bound(Kind.END, 5), 45),
+    ],
+)
+async def test_start_within_an_open_transaction_is_kept(start: Bound, expected: int) -> None:
+    lookup: Any = FakeLookup()
+    found = await resolve(lookup, [ORDERS], OffsetRange(start), committed=True)
+    assert (found[ORDERS].start, found[ORDERS].end) == (expected, None)
+
+
+async def test_end_in_the_future_is_the_present_end_if_that_is_wanted() -> None:
+    lookup: Any = FakeLookup()
+    wanted = OffsetRange(START, exact(1000))
+    assert await resolve(lookup, [ORDERS], wanted) == {ORDERS: Resolved(10, 1000)}
+    assert await resolve(lookup, [ORDERS], wanted, to_end=True) == {ORDERS: Resolved(10, 100)}
+    early = OffsetRange(START, exact(20))
+    assert await resolve(lookup, [ORDERS], early, to_end=True) == {ORDERS: Resolved(10, 20)}
