@@ -105,9 +105,32 @@ async def _wanted(
     else:
         wanted = _import(args.to_file)
     if args.topics or not args.new_topics:
-        wanted = {tp: offset for tp, offset in wanted.items() if tp in chosen}
+        wanted = _only_of(args, wanted, chosen)
     await _check_range(lookup, wanted)
     return wanted
+
+
+def _only_of(args: argparse.Namespace, offsets: Offsets, chosen: list[TopicPartition]) -> Offsets:
+    """Return the offsets of these partitions, and say which others would be new to the group.
+
+    Raises:
+        CommandError: None is left.
+    """
+    kept = {tp: offset for tp, offset in offsets.items() if tp in chosen}
+    others = sorted(offsets.keys() - kept.keys())
+    if args.topics:
+        if not kept:
+            raise CommandError(f"there is no offset of {' '.join(args.topics)} to move to")
+    elif others:
+        missing = (
+            f"group {args.group} has no offset of {others[0].topic}/{others[0].partition}"
+            + (f" and {len(others) - 1} more" if len(others) > 1 else "")
+            + ": add --new-topics to commit there, too"
+        )
+        if not kept:
+            raise CommandError(missing)
+        complain("group", missing)
+    return kept
 
 
 async def _check_range(lookup: Lookup, wanted: Offsets) -> None:
@@ -134,7 +157,10 @@ def _export(path: str, offsets: Offsets) -> None:
         (tp.topic, tp.partition, offset) for tp, offset in sorted(offsets.items())
     )
     if path == "-":
-        print(out.getvalue(), end="")
+        try:
+            print(out.getvalue(), end="", flush=True)  # before anything is moved
+        except BrokenPipeError:
+            raise CommandError("--export -: the reader of standard output went away") from None
     else:
         Path(path).write_text(out.getvalue())
 

@@ -104,7 +104,9 @@ async def _set(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         entry = before.get(change.name)
         old = None if entry is None else SECRET if entry.sensitive else entry.value
         new = SECRET if entry is not None and entry.sensitive else change.value
-        plan.append(f"{args.type} {args.name}: {change.name} {old} -> {new or 'the default'}")
+        if change.value is None:
+            new = "the default"
+        plan.append(f"{args.type} {args.name}: {change.name} {old} -> {new or 'nothing'}")
     if not confirmed(args, plan):
         return OK
     altered = await admin.incremental_alter_configs({resource: changes})

@@ -202,6 +202,9 @@ async def _print_lag(admin: AIOKafkaAdminClient, args: argparse.Namespace, outpu
         found = await admin.lag(name)
         status = report("group", found.errors()) or status
         partitions = sorted(found.valid().items())
+        if args.groups and not found and await _is_missing(admin, name):
+            status = report("group", {name: CommandError(f"consumer group {name} does not exist")})
+            continue
         if args.total:
             total = sum(each.lag for _, each in partitions)
             rows.append({"group": name, "partitions": len(partitions), "lag": total})
@@ -223,3 +226,16 @@ async def _print_lag(admin: AIOKafkaAdminClient, args: argparse.Namespace, outpu
     else:
         output.rows(["group", "topic", "partition", "committed", "end", "lag"], rows, ["start"])
     return status
+
+
+async def _is_missing(admin: AIOKafkaAdminClient, group: str) -> bool:
+    """True if a group does not exist: it has no offsets then, and no lag, but no error either."""
+    from aiokafka_lite.errors import GroupIdNotFound, IllegalArgumentError
+
+    try:
+        found = (await admin.describe_consumer_groups([group], typed=True)).value(group)
+    except GroupIdNotFound:
+        return True
+    except IllegalArgumentError:  # its members are no consumers
+        return False
+    return found.state in ("", "Dead")

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -167,6 +168,49 @@ def test_group_is_moved(run: Run, kafka_broker: FakeCluster, tmp_path: Path) -> 
     run("group", "seek", "h", "--to-group", "g", "--new-topics", "-y", says="h: a/0 none -> 2")
     assert kafka_broker.committed("h") == {("a", 0): 2, ("a", 1): 3}
     run("group", "seek", "g", "--to", "2", "--topic", "a:0", "-y", says="there already")
+
+
+def test_offsets_of_partitions_that_are_new_to_the_group_are_not_left_out_silently(
+    run: Run, kafka_broker: FakeCluster, tmp_path: Path
+) -> None:
+    kafka_broker.create_topic("a", 2)
+    kafka_broker.produce("a", b"x", partition=0)
+    file = tmp_path / "offsets.csv"
+    file.write_text("a,0,1\na,1,0\n")
+    seek = ("group", "seek", "g", "--to-file", str(file), "--yes")
+    run(*seek, status=1, says="group g has no offset of a/0 and 1 more: add --new-topics")
+    commit(kafka_broker, "g", {("a", 0): 0})
+    run(*seek, says="group g has no offset of a/1: add --new-topics")
+    assert kafka_broker.committed("g") == {("a", 0): 1}
+    kafka_broker.create_topic("b", 1)
+    other = ("--topic", "b", "--new-topics")
+    run(*seek, *other, status=1, says="there is no offset of b to move to")
+
+
+@pytest.mark.parametrize("form", [(), ("--total",)])
+def test_lag_of_a_misspelled_group_is_an_error(
+    run: Run, kafka_broker: FakeCluster, form: tuple[str, ...]
+) -> None:
+    kafka_broker.create_topic("a", 1)
+    commit(kafka_broker, "g", {("a", 0): 0})
+    lags = rows(run, "group", "lag", "g", "h", *form, status=1, says="group h does not exist")
+    assert [each["group"] for each in lags] == ["g"]
+
+
+def test_exported_offsets_that_cannot_be_written_move_nothing(
+    run: Run, kafka_broker: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka_broker.create_topic("a", 1)
+    kafka_broker.produce("a", b"x")
+    commit(kafka_broker, "g", {("a", 0): 0})
+    for arguments in (
+        ("group", "seek", "g", "--export", "-", "--to", "end", "--yes"),
+        ("group", "list"),
+    ):
+        with open("/dev/full", "w") as full, monkeypatch.context() as patches:
+            patches.setattr(sys, "stdout", full)
+            assert main(arguments) == 1
+    assert kafka_broker.committed("g") == {("a", 0): 0}
 
 
 def test_groups_are_deleted(run: Run, kafka_broker: FakeCluster) -> None:
@@ -347,3 +391,10 @@ def test_color_is_used_only_when_it_is_wanted(run: Run, capsys: pytest.CaptureFi
     run("topic", "create", "a")
     assert main(["topics", "--color", "always"]) == 0
     assert capsys.readouterr().out.startswith("\x1b[1mTOPIC")
+
+
+def test_empty_value_is_not_called_the_default(run: Run) -> None:
+    run("topic", "create", "a")
+    change = ("config", "set", "topic", "a")
+    run(*change, "cleanup.policy=", "--dry-run", says="cleanup.policy delete -> nothing")
+    run(*change, "--delete", "cleanup.policy", "--dry-run", says="delete -> the default")
