@@ -20,10 +20,11 @@ from typing import Any, Final
 from aiokafka_lite.cli.connection.lookup import Lookup, open_lookup
 from aiokafka_lite.cli.failures import FAILED, OK, UsageError, complain
 from aiokafka_lite.cli.formats.writing import Record
-from aiokafka_lite.cli.offsets.offset_grammar import OffsetRange
+from aiokafka_lite.cli.offsets.offset_grammar import Kind, OffsetRange
 from aiokafka_lite.cli.offsets.resolve import EARLIEST, Resolved, resolve
 from aiokafka_lite.cli.transfer.consume_plan import Plan
 from aiokafka_lite.cli.transfer.discovery import Discovery
+from aiokafka_lite.cli.transfer.missing_ends import MissingEnds
 from aiokafka_lite.cli.transfer.record_output import RecordOutput
 from aiokafka_lite.consumer.buffering.bulk_types import RecordBatch
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
@@ -63,6 +64,7 @@ async def consume(plan: Plan) -> int:
             return OK
         if reading.follows and (plan.regex or plan.partitions is None):
             reading.discovery = Discovery(lookup, plan, ranges)
+        reading.watch_ends(lookup)
         consumer.assign(reading.open)
         for tp in reading.open:
             consumer.seek(tp, ranges[tp].start)
@@ -172,6 +174,7 @@ class _Reading:
         self._ends = {tp: each.end for tp, each in ranges.items() if each.end is not None}
         self.follows = plan.group is not None or len(self._ends) < len(ranges)
         self.discovery: Discovery | None = None
+        self._missing: MissingEnds | None = None
         self.open = {tp for tp, each in ranges.items() if each.end is None or each.start < each.end}
         self._left = plan.count
         self._output = RecordOutput(plan.write)
@@ -183,6 +186,13 @@ class _Reading:
     def is_over(self) -> bool:
         """True if every partition is done, or enough was written."""
         return self._left == 0 or not (self.open or self.follows)
+
+    def watch_ends(self, lookup: Lookup) -> None:
+        """End with an error if an end that exists now is deleted; one to come is waited for."""
+        end = self._plan.offset.end
+        if self._ends and (self._plan.to_end or end is None or end.kind is not Kind.EXACT):
+            every, now = self._plan.timeout, self._loop.time()
+            self._missing = MissingEnds(lookup, self._ends, every, now)
 
     def listener(self) -> Any:
         """The listener that commits before the group takes partitions away."""
@@ -219,9 +229,13 @@ class _Reading:
                     if batch is not None:
                         await self._take(batch)
                         last = now
+                        if self._missing is not None:
+                            self._missing.on_records(self._loop.time())
                     elif self._plan.idle is not None and now - last >= self._plan.idle:
                         break
                     await self._close_finished()
+                    if self._missing is not None and batch is None and self.open:
+                        await self._missing.look(self.open, now)
                     if self.discovery is not None and now - looked_at >= DISCOVER_EVERY:
                         self._read_also(await self.discovery.added())
                         looked_at = now
@@ -308,9 +322,12 @@ class _Reading:
 
     async def _close_finished(self) -> None:
         """Close partitions whose position passed their end over offsets without a record."""
-        for tp in [tp for tp in self.open if tp in self._ends]:
-            if await self._consumer.position(tp) >= self._ends[tp]:
-                self._close(tp)
+        # The position in a topic that was deleted meanwhile is looked up for ever.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_EVERY):
+                for tp in [tp for tp in self.open if tp in self._ends]:
+                    if await self._consumer.position(tp) >= self._ends[tp]:
+                        self._close(tp)
 
     def _close(self, tp: TopicPartition) -> None:
         if tp in self.open:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sys
 from collections import deque
@@ -25,6 +26,7 @@ from aiokafka_lite.cli.connection.settings import ENVIRONMENT, Settings, gather
 from aiokafka_lite.cli.failures import FAILED, OK, CommandError, UsageError, complain
 from aiokafka_lite.cli.offsets.offset_grammar import OffsetRange, parse_offset
 from aiokafka_lite.cli.offsets.resolve import Resolved, resolve
+from aiokafka_lite.cli.transfer.missing_ends import MissingEnds
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.errors import KafkaError
@@ -114,10 +116,10 @@ async def copy_topic(plan: CopyPlan) -> int:
         await _check_target(plan, here, there, len(known))
         partitions = [TopicPartition(plan.source, number) for number in known]
         ranges = await resolve(here, partitions, plan.offset, committed=True, to_end=True)
-    left = {tp: each for tp, each in ranges.items() if each.start < (each.end or 0)}
-    copying = _Copying(plan, left)
-    if left:
-        await copying.run()
+        left = {tp: each for tp, each in ranges.items() if each.start < (each.end or 0)}
+        copying = _Copying(plan, left)
+        if left:
+            await copying.run(here)
     if not plan.quiet:
         print(
             f"copied {copying.count} records from {plan.source} to {plan.target}", file=sys.stderr
@@ -179,8 +181,14 @@ class _Copying:
         self._ends = {tp: each.end or 0 for tp, each in ranges.items()}
         self._waiting: deque[tuple[TopicPartition, int, Awaitable[Any]]] = deque()
 
-    async def run(self) -> None:
-        """Copy; ends after the first failure, because the next records would fail, too."""
+    async def run(self, here: Lookup) -> None:
+        """Copy; ends after the first failure, because the next records would fail, too.
+
+        Raises:
+            CommandError: The source was deleted, or lost records.
+        """
+        loop = asyncio.get_running_loop()
+        missing = MissingEnds(here, self._ends, self._plan.timeout, loop.time())
         async with (
             AIOKafkaProducer(**self._plan.writing) as producer,
             AIOKafkaConsumer(**self._plan.reading) as consumer,
@@ -195,7 +203,10 @@ class _Copying:
                             batch = await anext(batches)
                     except TimeoutError:
                         await self._close_finished(consumer)
+                        if self._ends:
+                            await missing.look(self._ends, loop.time())
                         continue
+                    missing.on_records(loop.time())
                     await self._send(producer, batch.topic_partition, batch.records)
                     await self._close_finished(consumer, batch.topic_partition)
             await self._settle(0)
@@ -240,7 +251,10 @@ class _Copying:
         self, consumer: AIOKafkaConsumer, only: TopicPartition | None = None
     ) -> None:
         """Close partitions whose position passed their end, also over offsets without a record."""
-        for tp in list(self._ends) if only is None else [only]:
-            if tp in self._ends and await consumer.position(tp) >= self._ends[tp]:
-                del self._ends[tp]
-                consumer.pause(tp)
+        # The position in a topic that was deleted meanwhile is looked up for ever.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(IDLE):
+                for tp in list(self._ends) if only is None else [only]:
+                    if tp in self._ends and await consumer.position(tp) >= self._ends[tp]:
+                        del self._ends[tp]
+                        consumer.pause(tp)

@@ -189,6 +189,29 @@ def test_broker_that_is_down_does_not_fail_a_writer(run: Run, tmp_path: Path) ->
         assert len(cluster.records("orders")) == 4
 
 
+@pytest.mark.parametrize("recreated", [False, True])
+@pytest.mark.parametrize("command", ["consume orders -e", "topic copy orders copy"])
+def test_end_of_a_topic_that_is_deleted_meanwhile_is_not_waited_for(
+    shell: Shell, kafka_broker: FakeCluster, command: str, recreated: bool
+) -> None:
+    kafka_broker.create_topic("orders", 1)
+    kafka_broker.create_topic("copy", 1)
+    for _ in range(3):
+        kafka_broker.produce("orders", b"a")
+    fault = kafka_broker.control(ApiKey.FETCH, disconnect=True)  # the ends are known by then
+    started = shell.start(*command.split(), "--timeout", "1s", "-q", stderr=subprocess.PIPE)
+    fault.wait()
+    kafka_broker.delete_topic("orders")
+    if recreated:
+        kafka_broker.create_topic("orders", 1)
+    _, problem = started.communicate(timeout=PATIENCE)
+    assert started.returncode == 1
+    assert (
+        b"orders/0 ends at offset 0 now" if recreated else b"does not exist any more"
+    ) in problem
+    assert b"Traceback" not in problem
+
+
 def test_results_are_reported_while_the_input_waits(
     shell: Shell, kafka_broker: FakeCluster, kafka_topic: str
 ) -> None:
