@@ -170,7 +170,12 @@ async def test_timer_tries_again_while_the_token_is_valid(
 ) -> None:
     monkeypatch.setattr(token_source, "RETRY_SECONDS", 0.01)
     source = Source(10, *[KafkaConnectionError("down")] * 3, 1000)
-    monkeypatch.setattr(token_source, "refresh_at", lambda issued, *_: issued + 0.05)
+    renewal_in = {10: 0.05, 1000: 800.0}  # of the second token not before the test is over
+    monkeypatch.setattr(
+        token_source,
+        "refresh_at",
+        lambda issued, expires, *_: issued + renewal_in[round(expires - issued)],
+    )
     await source.token()
     await source.token()
     async with asyncio.timeout(60):
@@ -184,7 +189,12 @@ async def test_cancelled_call_does_not_end_a_renewal_of_the_timer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source = Source(10, 1000)
-    monkeypatch.setattr(token_source, "refresh_at", lambda issued, *_: issued + 0.05)
+    renewal_in = {10: 0.05, 1000: 800.0}
+    monkeypatch.setattr(
+        token_source,
+        "refresh_at",
+        lambda issued, expires, *_: issued + renewal_in[round(expires - issued)],
+    )
     await source.token()
     await source.token()
     source.gate = asyncio.Event()
