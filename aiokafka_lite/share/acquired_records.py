@@ -147,7 +147,11 @@ class Decoding:
                         return items
                     offset, view = found.last + 1, view[found.end :]
                 else:
-                    # A batch before it may have failed, after its last record: read this one.
+                    # A batch before it may have failed, after its last record: read this one. If
+                    # its own header was wrong, the offsets before this one are not gaps.
+                    if found.base > offset:
+                        last = min(found.base - 1, end)
+                        self._on_unreadable(acquisitions, tp, offset, last, error, items)
                     view = view[found.start :]
                 heavy = is_heavy(view)
                 records = self._open(view, tp, offset, heavy)
@@ -276,8 +280,10 @@ def _between(acquisitions: Sequence[Acquisition], first: int, last: int) -> Sequ
 
 
 class _Batch(NamedTuple):
-    """A batch of a response: its last offset, and the bytes where it begins and ends."""
+    """A batch of a response: its first and last offset, and the bytes where it begins and ends.
+    The first is 0 in v0 and v1, whose headers do not have it."""
 
+    base: int
     last: int
     start: int
     end: int
@@ -287,7 +293,7 @@ def _batch_at(view: memoryview, offset: int) -> _Batch | None:
     """Find the batch that ends at or after an offset; None if the headers do not say."""
     at = 0
     while len(view) - at > MAGIC_AT:
-        last = int.from_bytes(view[at : at + 8], "big", signed=True)
+        base, last = 0, int.from_bytes(view[at : at + 8], "big", signed=True)
         length = int.from_bytes(view[at + LENGTH_AT : at + LENGTH_END], "big", signed=True)
         size, smallest = LENGTH_END + length, LENGTH_END + MESSAGE_OVERHEAD
         if last < 0:
@@ -299,11 +305,11 @@ def _batch_at(view: memoryview, offset: int) -> _Batch | None:
             delta = int.from_bytes(view[at + 23 : at + 27], "big", signed=True)
             if delta < 0:
                 return None
-            last += delta
+            base, last = last, last + delta
         if size < smallest:
             return None
         if last >= offset:
-            return _Batch(last, at, at + size)
+            return _Batch(base, last, at, at + size)
         at += size
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+from typing import Any, cast
 
 import pytest
 
@@ -37,8 +38,14 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.registry import ApiKey
+from aiokafka_lite.record.batch import BatchBuilder
 from aiokafka_lite.record.header import BatchHeader, write_crc
 from aiokafka_lite.record.legacy import encode_message_set
+from aiokafka_lite.share.acquired_records import Decoding
+from aiokafka_lite.share.acquisition import Acquisition
+from aiokafka_lite.share.records._share_record_python import AcquiredRange
+from aiokafka_lite.share.records.offset_states import GAP
+from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
 
 PATIENCE = 30.0
@@ -535,6 +542,36 @@ async def test_a_batch_after_a_batch_with_surplus_bytes_is_read(cluster, make) -
             seen.append(record.value)
             record.accept()
     assert seen == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("policy", ["reject", "release", "raise"])
+async def test_offsets_that_a_corrupt_header_hides_are_not_gaps(policy) -> None:
+    """The header claims an end before the first acquired offset, so the next batch is found."""
+
+    class Owner:
+        def on_marked(self, acquisition: Acquisition) -> None: ...
+
+    def batch(base: int) -> bytearray:
+        builder = BatchBuilder(10_000)
+        for _ in range(5):
+            builder.append(1_700_000_000_000, None, b"v")
+        return bytearray(base.to_bytes(8, "big") + bytes(builder.seal(0))[8:])
+
+    data = batch(5)
+    data[23:27] = bytes(4)  # the last offset delta
+    tp, ranges = TopicPartition("jobs", 0), [AcquiredRange(7, 14, 1)]
+    decoding = Decoding(on_undecodable=policy)
+    marked = decoding.acquire(
+        ranges,
+        lambda first, last: Acquisition(
+            cast(Any, Owner()), tp, cast(Any, ("id", 0)), first, last, 1e9, 1e9
+        ),
+    )
+    loop = asyncio.get_running_loop()
+    items = await decoding.decode(loop, bytes(data + batch(10)), tp, ranges, marked)
+    assert sum(isinstance(item, KafkaError) for item in items) == (policy == "raise")
+    assert [item.offset for item in items[-5:]] == list(range(10, 15))
+    assert GAP not in marked[0].states
 
 
 # arguments
