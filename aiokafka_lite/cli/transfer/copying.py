@@ -38,7 +38,7 @@ __all__ = ["CopyPlan", "copy_topic"]
 PENDING: Final = 50_000
 """Records that may wait for their acknowledgement."""
 EMBEDDED: Final = "4-cGgsIJTKyin2--2CwHzQ"
-"""The id of all embedded clusters, unless they have a seed: only their addresses differ."""
+"""The id of all embedded clusters, unless they have a seed. Their topics share ids, too."""
 IDLE: Final = 0.1
 """Seconds without records after which the positions are compared with the ends."""
 
@@ -129,10 +129,6 @@ async def copy_topic(plan: CopyPlan) -> int:
 
 async def _check_target(plan: CopyPlan, here: Lookup, there: Lookup, count: int) -> None:
     """Refuse a target that cannot take the partitions; create it with --create."""
-    if plan.source == plan.target and _is_same(here.cluster.metadata, there.cluster.metadata):
-        raise UsageError(
-            "both addresses belong to one cluster: a topic cannot be copied into itself"
-        )
     try:
         found = len((await there.partitions([plan.target]))[plan.target])
     except CommandError:
@@ -148,6 +144,12 @@ async def _check_target(plan: CopyPlan, here: Lookup, there: Lookup, count: int)
         created.raise_for_errors()
         await admin.wait_for_topics({plan.target: count})
         return
+    if plan.source == plan.target and _is_same(
+        here.cluster.metadata, there.cluster.metadata, plan.source
+    ):
+        raise UsageError(
+            "both addresses belong to one cluster: a topic cannot be copied into itself"
+        )
     if found < count and not plan.by_key:
         raise CommandError(
             f"topic {plan.target!r} has {found} partitions, {plan.source!r} has {count}: add"
@@ -155,14 +157,20 @@ async def _check_target(plan: CopyPlan, here: Lookup, there: Lookup, count: int)
         )
 
 
-def _is_same(one: Metadata, other: Metadata) -> bool:
-    """True if two clusters are one, even if it is seen through different listeners."""
+def _is_same(one: Metadata, other: Metadata, topic: str) -> bool:
+    """True if a topic of two clusters is one, even if it is seen through different listeners."""
+    if one.cluster_id != other.cluster_id:
+        return False
+    # Clusters share an id, too: Kafka's container image and many Compose files contain a fixed one.
+    topic_ids = [each.topics[topic].topic_id for each in (one, other)]
+    if None not in topic_ids and topic_ids[0] != topic_ids[1]:
+        return False
     if one.cluster_id not in (None, EMBEDDED):
-        return one.cluster_id == other.cluster_id
+        return True
     addresses = [
         {(node.host, node.port) for node in each.brokers.values()} for each in (one, other)
     ]
-    return one.cluster_id == other.cluster_id and not addresses[0].isdisjoint(addresses[1])
+    return not addresses[0].isdisjoint(addresses[1])
 
 
 class _Copying:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -214,18 +215,21 @@ def test_copy_ends_at_the_present_end(run: Run, cluster: FakeCluster) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "expected"),
     [
-        (("a", "internal"), ("a", "external"), True),  # two listeners
-        (("a", "internal"), ("b", "internal"), False),
-        ((None, "old"), (None, "old"), True),
-        ((None, "old"), (None, "other"), False),
+        (("a", "internal", UUID(int=1)), ("a", "external", UUID(int=1)), True),  # two listeners
+        (("a", "internal", None), ("a", "external", None), True),
+        (("a", "internal", UUID(int=1)), ("a", "external", UUID(int=2)), False),  # a fixed id
+        (("a", "internal", UUID(int=1)), ("b", "internal", UUID(int=1)), False),
+        ((None, "old", None), (None, "old", None), True),
+        ((None, "old", None), (None, "other", None), False),
     ],
 )
 def test_one_cluster_is_recognized(one: Any, other: Any, expected: bool) -> None:
-    def seen(cluster_id: str | None, host: str) -> Any:
+    def seen(cluster_id: str | None, host: str, topic_id: UUID | None) -> Any:
         brokers = {1: SimpleNamespace(host=host, port=9092)}
-        return SimpleNamespace(cluster_id=cluster_id, brokers=brokers)
+        topics = {"orders": SimpleNamespace(topic_id=topic_id)}
+        return SimpleNamespace(cluster_id=cluster_id, brokers=brokers, topics=topics)
 
-    assert copying._is_same(seen(*one), seen(*other)) is expected
+    assert copying._is_same(seen(*one), seen(*other), "orders") is expected
 
 
 # --- topics without a leader

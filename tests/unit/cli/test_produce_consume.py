@@ -198,12 +198,14 @@ def test_end_of_a_topic_that_is_deleted_meanwhile_is_not_waited_for(
     kafka_broker.create_topic("copy", 1)
     for _ in range(3):
         kafka_broker.produce("orders", b"a")
-    fault = kafka_broker.control(ApiKey.FETCH, disconnect=True)  # the ends are known by then
-    started = shell.start(*command.split(), "--timeout", "1s", "-q", stderr=subprocess.PIPE)
-    fault.wait()
+    # The ends are known by the first fetch, and nothing is read before the topic is gone.
+    fault = kafka_broker.control(ApiKey.FETCH, disconnect=True, times=None)
+    started = shell.start(*command.split(), "--timeout", "3s", "-q", stderr=subprocess.PIPE)
+    fault.wait(timeout=PATIENCE)
     kafka_broker.delete_topic("orders")
     if recreated:
         kafka_broker.create_topic("orders", 1)
+    fault.remove()
     _, problem = started.communicate(timeout=PATIENCE)
     assert started.returncode == 1
     assert (
