@@ -95,7 +95,7 @@ class DeadLetters:
             now_ms = self._clock.now_ms()
             for batch in _batches(records, topic.max_message_bytes, now_ms, copies=copies):
                 target.append(batch, BatchHeader.read(batch), ALL_IN_SYNC, now_ms)
-        except BrokerResponseError as error:
+        except (BrokerResponseError, OSError) as error:  # OSError: the disk is full
             logger.info("Dead letters of group %s were not written: %s", records.group_id, error)
             return False
         return True

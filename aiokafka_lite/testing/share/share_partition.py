@@ -282,8 +282,10 @@ class SharePartition:
         if any(change.span.delivery.state is RecordState.AVAILABLE for change in changes):
             self.records.may_have_available = True
         self.records.move_start()
-        self._archive(changes)
-        self.watchers.notify()
+        try:
+            self._archive(changes)
+        finally:  # the disk of the data folder may be full
+            self.watchers.notify()
 
     def _archive(self, changes: Sequence[Change]) -> None:
         """Write dead letters for records in ARCHIVING, and archive them even if that fails."""
@@ -302,8 +304,10 @@ class SharePartition:
                 self._dead_letters.write(topic, records, copies=copies)
             span.delivery.leave(RecordState.ARCHIVED)
         if archived:
-            self._store(archived)
-            self.records.move_start()
+            try:
+                self._store(archived)
+            finally:
+                self.records.move_start()
 
     # Locks
 

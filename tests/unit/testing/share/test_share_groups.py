@@ -20,6 +20,7 @@ from aiokafka_lite.protocol.messages.share_fetch import (
 from aiokafka_lite.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.record.header import BatchHeader
+from aiokafka_lite.testing.configs.broker_configs import ANY_BROKER
 from aiokafka_lite.testing.configs.config_store import ConfigResource
 from aiokafka_lite.testing.topics import Topic
 from tests.unit.testing.raw import NOW_MS, SocketlessBroker, make_batch
@@ -234,6 +235,46 @@ def test_dead_letters_are_written_after_the_last_delivery(
     broker.clock.advance(LOCK_SECONDS)
     assert letters.end_offset == 1
     assert worker.acquired() == []
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_full_disk_does_not_keep_undeliverable_records(
+    broker: SocketlessBroker, worker: Worker, monkeypatch: pytest.MonkeyPatch, exists: bool
+) -> None:
+    def refuse(*arguments: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    broker.state.configure(
+        ConfigResource.BROKER,
+        ANY_BROKER,
+        {"errors.deadletterqueue.auto.create.topics.enable": "true"},
+    )
+    if exists:
+        letters = {"errors.deadletterqueue.group.enable": "true"}
+        broker.state.create_topic("dlq.orders", configs=letters)
+    configure(
+        broker,
+        share_auto_offset_reset="earliest",
+        share_delivery_count_limit="2",
+        errors_deadletterqueue_topic_name="dlq.orders",
+    )
+    append(broker, 1)
+    worker.acquired()
+    broker.clock.advance(LOCK_SECONDS)
+    append(broker, 1)
+    assert worker.acquired() == [(0, 0, 2), (1, 1, 1)]
+    woken: list[int] = []
+    shared = broker.state.share.known_partition("g", topic_of(broker).topic_id, 0)
+    assert shared is not None
+    shared.watchers.add(lambda: woken.append(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(broker.state.share.states, "note", refuse)
+        patched.setattr(broker.state, "_keep", refuse)
+        with pytest.raises(OSError, match="No space left"):
+            broker.clock.advance(LOCK_SECONDS)
+    assert woken
+    assert shared.records.start_offset == 1
+    assert worker.acquired() == [(1, 1, 2)]
 
 
 def test_a_deleted_topic_has_no_records(broker: SocketlessBroker, worker: Worker) -> None:
