@@ -929,7 +929,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
 
         Raises:
             IllegalOperation: The consumer has no `group_id`.
-            IllegalStateError: The consumer has no subscription, or a partition is not assigned.
+            IllegalStateError: The consumer has no subscription, or a partition was never assigned.
             ValueError: `offsets` is not such a dict, or is empty; an offset is negative.
             TypeError: A key is not a TopicPartition, or metadata is not a str.
             CommitFailedError: The group has rebalanced or is rebalancing, and may have assigned
@@ -955,9 +955,9 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         else:
             wanted = offsets_to_commit(offsets)
             assigned = [tp for tp in wanted if tp not in parting]
+            group.check_commit(assigned)  # first: a rebalance is no mistake of the application
             for tp in assigned:
                 core.positions.state(tp)
-            group.check_commit(assigned)
         await self._unless_stopped(commits.commit(wanted, core.deadline()))
 
     async def committed(self, partition: TopicPartition) -> int | None:

@@ -104,9 +104,15 @@ class ConsumerGroupMetadata(GroupMetadata):
 
 
 class LeaseBook:
-    """All leases of one consumer that are still referenced."""
+    """All leases of one consumer that are still referenced.
+
+    Attributes:
+        ever_given_up: Partitions that the consumer gave up, at any time. It may have been assigned
+            them again.
+    """
 
     def __init__(self) -> None:
+        self.ever_given_up: set[TopicPartition] = set()
         self._leases: WeakSet[AssignmentLease] = WeakSet()
         self._current = self._grant()
 
@@ -123,6 +129,7 @@ class LeaseBook:
 
     def on_given_up(self, partitions: Collection[TopicPartition]) -> None:
         """The consumer gives partitions up."""
+        self.ever_given_up.update(partitions)
         for lease in self._leases:
             lease.given_up.update(partitions)
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from aiokafka_lite._tasks import TaskOwner
@@ -93,6 +93,7 @@ class ConsumerGroup:
         self._cluster = cluster
         self._subscription = subscription
         self._assignment = assignment
+        self._positions = positions
         self._on_failure = on_failure
         self._track_topics = track_topics
         self._loop = loop
@@ -215,14 +216,23 @@ class ConsumerGroup:
             return ConsumerGroupMetadata.leased(member, self._parting.lease)
         return ConsumerGroupMetadata.leased(member, self.leases.current)
 
-    def check_commit(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reject offsets of partitions that were revoked since the last read (`check_given_up`).
+    def check_commit(self, partitions: Collection[TopicPartition]) -> None:
+        """Reject offsets of partitions that were revoked and are not assigned again, or were
+        revoked since the last read (`check_given_up`).
 
         Raises:
             CommitFailedError: With RebalanceInProgressError as its cause.
         """
-        if self._subscription.shared and self._read_as is not None:
-            check_given_up(partitions, self.leases.current.given_up, self.options.group_id)
+        if not self._subscription.shared:
+            return
+        given_up = {
+            tp
+            for tp in partitions
+            if tp in self.leases.ever_given_up and self._positions.get(tp) is None
+        }
+        if self._read_as is not None:
+            given_up |= self.leases.current.given_up
+        check_given_up(partitions, given_up, self.options.group_id)
 
     @property
     def parting(self) -> Mapping[TopicPartition, OffsetAndMetadata]:

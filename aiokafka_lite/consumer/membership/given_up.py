@@ -12,11 +12,11 @@ from aiokafka_lite.structs import TopicPartition
 def check_given_up(
     partitions: Iterable[TopicPartition], given_up: Collection[TopicPartition], group_id: str
 ) -> None:
-    """Reject offsets of partitions that were revoked and assigned again since the last read.
+    """Reject offsets of partitions that a rebalance took since they were read.
 
-    With the current group metadata, the coordinator would accept them, although another member may
-    have read further meanwhile. In Java, a rebalance happens only within a poll, so none can
-    complete between a read and its commit.
+    If they were assigned again, the coordinator would accept them with the current group metadata,
+    although another member may have read further meanwhile. In Java, a rebalance happens only
+    within a poll, so none can complete between a read and its commit.
 
     The next read by any task ends this check, because a later commit does not show which read its
     offsets came from. Java's client accepts them then, too. Comparing them with the records
@@ -26,7 +26,7 @@ def check_given_up(
 
     Args:
         partitions: The partitions whose offsets are to be committed.
-        given_up: The partitions revoked since the last read.
+        given_up: The partitions revoked since the last read, or not assigned again.
         group_id: The group.
 
     Raises:
@@ -35,7 +35,7 @@ def check_given_up(
     if given_up and (gone := [tp for tp in partitions if tp in given_up]):
         error = CommitFailedError(
             "Commit cannot be completed since the group has rebalanced: it revoked "
-            f"{named(gone)} from this consumer after the last read, and another member may "
-            "have read further. Read again before committing"
+            f"{named(gone)} from this consumer after these offsets were read, and another member "
+            "may have read further. Read on, and commit what is read then"
         )
         raise error from RebalanceInProgressError(group_id)

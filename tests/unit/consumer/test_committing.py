@@ -290,6 +290,31 @@ def _codes(names: str) -> list[int]:
 # --- in a rebalance
 
 
+@pytest.mark.parametrize("state", PROTOCOLS)
+async def test_a_commit_of_a_partition_that_another_member_has_by_now(
+    state: str, make: Make, cluster: FakeCluster
+) -> None:
+    """A rebalance is no misuse: the error is that of other commits that come too late, whether
+    another task has read since or not."""
+    consumer = make(state)
+    await consumer.start()
+    await consumer.getmany(timeout_ms=2000)
+    other = make(state)
+    await other.start()
+    await until(lambda: len(consumer.assignment()) == 1)
+    (gone,) = other.assignment()
+    with pytest.raises(CommitFailedError, match=f"revoked {gone.topic}-0") as caught:
+        await consumer.commit({gone: 5})
+    assert isinstance(caught.value.__cause__, RebalanceInProgressError)
+    await consumer.getmany()
+    with pytest.raises(CommitFailedError, match=f"revoked {gone.topic}-0"):
+        await consumer.commit({gone: 5})
+    assert gone not in cluster.committed("g")
+    (kept,) = consumer.assignment()
+    await consumer.commit({kept: 5})
+    assert cluster.committed("g")[kept] == 5
+
+
 async def test_a_commit_while_the_others_join_succeeds(make: Make, cluster: FakeCluster) -> None:
     """The generation that it has is in force until all have joined."""
     consumer = make("cooperative")
