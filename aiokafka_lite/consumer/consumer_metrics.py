@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aiokafka_lite._stats import Recent
-from aiokafka_lite.consumer.partitions.positions import Ends
+from aiokafka_lite.consumer.partitions.positions import Ends, PartitionState
 from aiokafka_lite.structs import TopicPartition
 
 if TYPE_CHECKING:  # membership is loaded by those who are in a group
@@ -31,7 +31,7 @@ class Lags:
 
     Attributes:
         partitions: The lag and lead of each partition.
-        held: Number of decoded records that were not delivered yet.
+        held: Number of decoded records that were not delivered yet. Set by `hold`.
     """
 
     __slots__ = ("held", "partitions")
@@ -45,9 +45,6 @@ class Lags:
         """Add partitions, with the known starts and ends of their logs."""
         add = self.partitions.append
         for state, known, end, _ in ends:
-            chunk = state.fetched.chunk
-            if chunk is not None:
-                self.held += chunk.count - chunk.index
             lag = lead = None
             position = state.position
             if position is not None:
@@ -57,6 +54,12 @@ class Lags:
                 if known and start is not None and start >= 0:
                     lead = float(position - start) if position > start else 0.0
             add((state.tp, lag, lead))
+
+    def hold(self, states: Iterable[PartitionState]) -> None:
+        """Count the records that are held, for all partitions at once: counted in slices, records
+        that arrive or are dropped between two of them would make the total go backwards."""
+        chunks = (state.fetched.chunk for state in states)
+        self.held = sum(chunk.count - chunk.index for chunk in chunks if chunk is not None)
 
     def metrics(self) -> dict[TopicPartition, dict[str, float | None]]:
         """Return the metrics of each partition under Kafka's names."""

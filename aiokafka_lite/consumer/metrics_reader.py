@@ -98,6 +98,7 @@ class MetricsReader:
 
     def _metrics(self, assigned: Lags) -> dict[str, float | None]:
         group, now = self._group, self._loop.time()
+        assigned.hold(self._positions)
         values = self._buffer.metrics.snapshot(
             assigned,
             monotonic(),

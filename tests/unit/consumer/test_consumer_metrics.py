@@ -248,3 +248,26 @@ async def test_idle_ratio_is_the_time_in_which_reads_wait(
         append(cluster, numbered(1))
         await reading
         assert waiters.idle_ratio(began + 1000) == 0.0
+
+
+@pytest.mark.parametrize("between", ["records arrive", "records are dropped"])
+async def test_records_consumed_do_not_go_backwards_in_slices(
+    cluster: FakeCluster, make: MakeConsumer, between: str
+) -> None:
+    for partition in range(2):
+        append(cluster, numbered(500), partition)
+    async with make() as consumer:
+        consumer.assign([TP0, TP1])
+        if between == "records are dropped":
+            await consumer.getone(TP0)
+        before = consumer.metrics()["records-consumed-total"]
+        reading = consumer._observe(1)
+        next(reading)  # the first partition was read
+        if between == "records are dropped":
+            consumer.seek(TP0, 0)
+        else:
+            await consumer.getone(TP0)
+        with pytest.raises(StopIteration) as end:
+            next(reading)
+        assert end.value.value[0]["records-consumed-total"] == 1
+        assert before <= 1 == consumer.metrics()["records-consumed-total"]
