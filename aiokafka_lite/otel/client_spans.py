@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from time import perf_counter
 from typing import Any, Final, Protocol
 
-from opentelemetry.trace import SpanKind, use_span
+from opentelemetry.trace import Span, SpanKind, use_span
 
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.otel.conventions import (
@@ -123,23 +123,25 @@ class ClientSpans:
         """As `on_polled`, for records that are only counted, by topic and partition."""
         telemetry = self.telemetry
         topics = topics_of(topic for topic, _ in counts)
-        span = telemetry.tracer.start_span(
-            f"poll {topics[DESTINATION]}" if topics else "poll",
-            kind=SpanKind.CLIENT,
-            attributes={
-                **self.common(cluster, "poll", "receive"),
-                **topics,
-                COUNT: counts.total(),
-            },
-            links=links_to(records),
-            start_time=began,
-        )
-        span.end()
+        with telemetry.shielded("the span of a poll"):
+            span = telemetry.tracer.start_span(
+                f"poll {topics[DESTINATION]}" if topics else "poll",
+                kind=SpanKind.CLIENT,
+                attributes={
+                    **self.common(cluster, "poll", "receive"),
+                    **topics,
+                    COUNT: counts.total(),
+                },
+                links=links_to(records),
+                start_time=began,
+            )
+            span.end()
         measured = {SYSTEM: "kafka", OPERATION_NAME: "poll", **self._group}
-        telemetry.operations.record(took, {**measured, **topics})
-        for (topic, partition), count in counts.items():
-            attributes = {**measured, DESTINATION: topic, PARTITION: str(partition)}
-            telemetry.consumed.add(count, attributes)
+        with telemetry.shielded("the measurement of a poll"):
+            telemetry.operations.record(took, {**measured, **topics})
+            for (topic, partition), count in counts.items():
+                attributes = {**measured, DESTINATION: topic, PARTITION: str(partition)}
+                telemetry.consumed.add(count, attributes)
 
     @contextmanager
     def operation(
@@ -162,23 +164,33 @@ class ClientSpans:
         """
         telemetry, destination = self.telemetry, topics_of(topics)
         own = {GROUP: more["group"]} if "group" in more else self._group
-        span = telemetry.tracer.start_span(
-            f"{name} {destination[DESTINATION]}" if destination else name,
-            kind=SpanKind.CLIENT,
-            attributes={**self.common(cluster, name, kind), **destination, **own},
-        )
+        span: Span | None = None
+        with telemetry.shielded("the begin of a span"):
+            span = telemetry.tracer.start_span(
+                f"{name} {destination[DESTINATION]}" if destination else name,
+                kind=SpanKind.CLIENT,
+                attributes={**self.common(cluster, name, kind), **destination, **own},
+            )
         measured: dict[str, Any] = {SYSTEM: "kafka", OPERATION_NAME: name, **destination, **own}
         began = perf_counter()
         try:
-            with use_span(span, record_exception=False, set_status_on_exception=False):
+            if span is None:
                 yield
+            else:
+                with use_span(span, record_exception=False, set_status_on_exception=False):
+                    yield
         except BaseException as error:
             measured[ERROR] = error_type(error)
-            mark_failed(span, error)
+            if span is not None:
+                with telemetry.shielded("the end of a span"):
+                    mark_failed(span, error)
             raise
         finally:
-            span.end()
-            telemetry.operations.record(perf_counter() - began, measured)
+            if span is not None:
+                with telemetry.shielded("the end of a span"):
+                    span.end()
+            with telemetry.shielded("the measurement of a call"):
+                telemetry.operations.record(perf_counter() - began, measured)
 
     @contextmanager
     def commit(self, cluster: Cluster, topics: Iterable[str]) -> Iterator[None]:

@@ -1,7 +1,8 @@
 """`instrument`: adds spans and metrics to one client.
 
 A producer gets an interceptor. Other methods are replaced by attributes of the object, which refer
-to it weakly: a dropped client is collected at once.
+to it weakly: a dropped client is collected at once. They call the methods of the client's own
+class, which may override those of this package.
 """
 
 from __future__ import annotations
@@ -121,13 +122,13 @@ class _ProducerCalls(_Calls[AIOKafkaProducer[Any, Any]]):
         """`AIOKafkaProducer.commit_transaction`, in the span "commit_transaction"."""
         this = self._this
         with self._spans.operation(this._cluster, "commit_transaction"):
-            await AIOKafkaProducer.commit_transaction(this)
+            await type(this).commit_transaction(this)
 
     async def abort_transaction(self) -> None:
         """`AIOKafkaProducer.abort_transaction`, in the span "abort_transaction"."""
         this = self._this
         with self._spans.operation(this._cluster, "abort_transaction"):
-            await AIOKafkaProducer.abort_transaction(this)
+            await type(this).abort_transaction(this)
 
     async def send_offsets_to_transaction(
         self, offsets: Offsets, group_id: str | GroupMetadata
@@ -139,7 +140,7 @@ class _ProducerCalls(_Calls[AIOKafkaProducer[Any, Any]]):
         group: object = group_id.group_id if isinstance(group_id, GroupMetadata) else group_id
         named = {"group": group} if isinstance(group, str) else {}
         with self._spans.operation(this._cluster, "commit", topics, kind="settle", **named):
-            await AIOKafkaProducer.send_offsets_to_transaction(this, offsets, group_id)
+            await type(this).send_offsets_to_transaction(this, offsets, group_id)
 
 
 class _ConsumerCalls(_Calls[AIOKafkaConsumer[Any, Any]]):
@@ -164,7 +165,7 @@ class _ConsumerCalls(_Calls[AIOKafkaConsumer[Any, Any]]):
         """`AIOKafkaConsumer.getmany`, with the span "poll TOPIC" if it returns records."""
         began, clock = time.time_ns(), perf_counter()
         this = self._this
-        found = await AIOKafkaConsumer.getmany(
+        found = await type(this).getmany(
             this, *partitions, timeout_ms=timeout_ms, max_records=max_records
         )
         if found:
@@ -176,14 +177,14 @@ class _ConsumerCalls(_Calls[AIOKafkaConsumer[Any, Any]]):
         """`AIOKafkaConsumer.getone`, with the span "poll TOPIC"."""
         began, clock = time.time_ns(), perf_counter()
         this = self._this
-        record = await AIOKafkaConsumer.getone(this, *partitions)
+        record = await type(this).getone(this, *partitions)
         self._spans.on_polled(this._core.cluster, [record], began, perf_counter() - clock)
         return record
 
     def batches(self, *, max_records: int | None = None, columns: bool = False) -> Any:
         """`AIOKafkaConsumer.batches`, with a span "poll TOPIC" for each batch."""
         this = self._this
-        batches: Any = AIOKafkaConsumer.batches(
+        batches: Any = type(this).batches(
             this,
             max_records=max_records,
             columns=columns,  # type: ignore[call-overload]  # either
@@ -197,7 +198,7 @@ class _ConsumerCalls(_Calls[AIOKafkaConsumer[Any, Any]]):
             offsets if isinstance(offsets, Mapping) else this.assignment()
         )
         with self._spans.commit(this._core.cluster, _topics(partitions)):
-            await AIOKafkaConsumer.commit(this, offsets)
+            await type(this).commit(this, offsets)
 
 
 class _ShareCalls(_Calls[AIOKafkaShareConsumer[Any, Any]]):
@@ -211,9 +212,7 @@ class _ShareCalls(_Calls[AIOKafkaShareConsumer[Any, Any]]):
         """`AIOKafkaShareConsumer.getmany`, with the span "poll TOPIC" if it returns records."""
         began, clock = time.time_ns(), perf_counter()
         this = self._this
-        found = await AIOKafkaShareConsumer.getmany(
-            this, timeout_ms=timeout_ms, max_records=max_records
-        )
+        found = await type(this).getmany(this, timeout_ms=timeout_ms, max_records=max_records)
         if found:
             self._spans.on_polled(this._core.cluster, found, began, perf_counter() - clock)
         return found
@@ -222,7 +221,7 @@ class _ShareCalls(_Calls[AIOKafkaShareConsumer[Any, Any]]):
         """`AIOKafkaShareConsumer.getone`, with the span "poll TOPIC"."""
         began, clock = time.time_ns(), perf_counter()
         this = self._this
-        record = await AIOKafkaShareConsumer.getone(this)
+        record = await type(this).getone(this)
         self._spans.on_polled(this._core.cluster, [record], began, perf_counter() - clock)
         return record
 
@@ -240,13 +239,13 @@ class _ShareCalls(_Calls[AIOKafkaShareConsumer[Any, Any]]):
                 await handler(record)
 
         given: object = handler  # not checked yet
-        await AIOKafkaShareConsumer.run(this, handle if callable(given) else handler, **options)
+        await type(this).run(this, handle if callable(given) else handler, **options)
 
     async def flush(self) -> None:
         """`AIOKafkaShareConsumer.flush`, in the span "ack"."""
         this = self._this
         with self._spans.operation(this._core.cluster, "ack", kind="settle"):
-            await AIOKafkaShareConsumer.flush(this)
+            await type(this).flush(this)
 
 
 class _Batches(Generic[BatchT]):

@@ -67,6 +67,13 @@ class Processing:
         self._began = 0.0
 
     def __enter__(self) -> Span:
+        # What fails here must not fail the processing: the records are taken.
+        with self._telemetry.shielded("the begin of a span"):
+            self._begin()
+        self._began = perf_counter()
+        return self._span
+
+    def _begin(self) -> None:
         records = self._records
         common = topics_of(record.topic for record in records)
         attributes: Attributes = {
@@ -97,8 +104,6 @@ class Processing:
             links=() if context else links_to(records),
         )
         self._token = otel_context.attach(trace.set_span_in_context(self._span, context or None))
-        self._began = perf_counter()
-        return self._span
 
     def __exit__(
         self,
@@ -106,6 +111,15 @@ class Processing:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        with self._telemetry.shielded("the measurement of a process"):
+            self._measure(error)
+        if self._token is not None:
+            otel_context.detach(self._token)
+            self._token = None
+        with self._telemetry.shielded("the end of a span"):
+            self._span.end()
+
+    def _measure(self, error: BaseException | None) -> None:
         attributes: dict[str, Any] = {SYSTEM: "kafka", OPERATION_NAME: "process"}
         attributes.update(topics_of(record.topic for record in self._records))
         if len(self._records) == 1:
@@ -116,10 +130,6 @@ class Processing:
                 self._span.record_exception(error)
             mark_failed(self._span, error)
         self._telemetry.processing.record(perf_counter() - self._began, attributes)
-        if self._token is not None:
-            otel_context.detach(self._token)
-            self._token = None
-        self._span.end()
 
 
 def process(

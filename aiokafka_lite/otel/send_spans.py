@@ -101,8 +101,10 @@ class SendSpans(ProducerInterceptor):
             )
             inject(headers, span)
         if span.is_recording():
-            if record.key is not None:
-                span.set_attribute(KEY, text_of(record.key))
+            # A key is any object before it is serialized; if its text fails, the span remains.
+            with self._telemetry.shielded("the text of a key"):
+                if record.key is not None:
+                    span.set_attribute(KEY, text_of(record.key))
             if record.value is None:
                 span.set_attribute(TOMBSTONE, True)
         sending = _Sending(
