@@ -4,6 +4,8 @@ Non-obvious:
 - A difference is measured from the last push that a broker may have accepted. A push that it
   refused is not lost: the next one includes it. A push without an answer counts as accepted, so
   that nothing is counted twice.
+- Each difference begins at the last push that had its total, which need not be the last push: the
+  subscription may have changed, or the application's function may have failed.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import isfinite
 from typing import Final
 
 from aiokafka_lite.metrics_push.metric_groups import metric_group, otlp_name
@@ -100,21 +103,36 @@ class Deltas:
     """The totals of the last push, to send differences."""
 
     def __init__(self) -> None:
-        self._sent: dict[tuple[str, Attributes], float] = {}
-        self._pending: dict[tuple[str, Attributes], float] = {}
+        self._sent: dict[tuple[str, Attributes], tuple[float, int]] = {}  # with the time
+        self._pending: dict[tuple[str, Attributes], tuple[float, int]] = {}
+        self._now = 0  # when the values of the push in preparation were read
 
     def since_last(self, points: Iterable[Point]) -> Iterator[Point]:
-        """Replace totals by their differences since the last push; at least 0."""
-        for point in points:
-            if point.monotonic:
-                key = point.name, point.attributes
-                self._pending[key] = point.value
-                yield point._replace(value=max(point.value - self._sent.get(key, 0.0), 0.0))
-            else:
-                yield point
+        """Replace totals by their differences since the last push that had them; at least 0.
 
-    def begin(self) -> None:
-        """A push is being prepared."""
+        A total that was never pushed stays: it is the difference since the client's start. One that
+        is not finite is omitted, and the next difference includes its time.
+        """
+        for point in points:
+            if not point.monotonic:
+                yield point
+            elif isfinite(point.value):
+                key = point.name, point.attributes
+                self._pending[key] = point.value, self._now
+                sent = self._sent.get(key)
+                if sent is None:
+                    yield point
+                else:
+                    value, start = sent
+                    yield point._replace(value=max(point.value - value, 0.0), start_ns=start)
+
+    def begin(self, now_ns: int) -> None:
+        """A push is being prepared.
+
+        Args:
+            now_ns: When its values are read, in nanoseconds since the epoch.
+        """
+        self._now = now_ns
         self._pending = {}
 
     def on_accepted(self) -> None:

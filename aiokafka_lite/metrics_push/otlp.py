@@ -41,22 +41,24 @@ class Point(NamedTuple):
         value: The value; a total since the client's start, if the metric is monotonic.
         attributes: What distinguishes points with the same name.
         monotonic: True for a total that only grows.
+        start_ns: When the counting of a difference began, in nanoseconds since the epoch; None: at
+            the client's start.
     """
 
     name: str
     value: float
     attributes: Attributes = ()
     monotonic: bool = False
+    start_ns: int | None = None
 
 
 class Encoder:
     """Encodes one MetricsData.
 
     Args:
-        start_ns: When counting began, in nanoseconds since the epoch: the last push for deltas,
-            the client's start for totals.
+        start_ns: When the client started, in nanoseconds since the epoch.
         now_ns: When the values were read.
-        delta: Monotonic values are differences since `start_ns`; False: totals.
+        delta: Monotonic values are differences since the start of each; False: totals.
     """
 
     def __init__(self, *, start_ns: int, now_ns: int, delta: bool) -> None:
@@ -72,7 +74,8 @@ class Encoder:
             return
         encoded = _TIME_AND_DOUBLE.pack(_TIME_TAG, self._now, _DOUBLE_TAG, point.value)
         if point.monotonic:
-            encoded = self._start + encoded
+            since = point.start_ns
+            encoded = (self._start if since is None else _START + _U64.pack(since)) + encoded
         if point.attributes:
             encoded += _attributes(point.attributes, 7)
         encoded = _field(1, encoded)

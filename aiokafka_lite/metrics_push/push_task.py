@@ -80,7 +80,7 @@ class PushTask:
         self._deltas = Deltas()
         self._broker: Broker | None = None  # the same for all requests, until it fails
         self._wake = asyncio.Event()  # makes the task check the schedule again
-        self._began = self._pushed = time.time_ns()  # since the epoch: start, last accepted push
+        self._began = time.time_ns()  # since the epoch
 
     def stop(self) -> None:
         """Make the next push the last one, and end waits for the instance id. Idempotent."""
@@ -131,7 +131,7 @@ class PushTask:
         if subscription is None:
             raise AssertionError("a push is due only with a subscription")
         read_at = time.time_ns()
-        self._deltas.begin()
+        self._deltas.begin(read_at)
         data = await self._encoded(subscription, read_at, schedule.application_too)
         if terminating:
             self.last_read.set()
@@ -150,7 +150,6 @@ class PushTask:
         response = await self._send(request)
         if response is None or not response.error_code:
             self._deltas.on_accepted()
-            self._pushed = read_at
         if response is not None:
             if response.error_code:
                 log.debug("%s: metrics were rejected: %r", self._cluster.client_id, response)
@@ -158,9 +157,7 @@ class PushTask:
 
     async def _encoded(self, subscription: Subscription, now_ns: int, application: bool) -> bytes:
         delta = subscription.delta
-        encoder = Encoder(
-            start_ns=self._pushed if delta else self._began, now_ns=now_ns, delta=delta
-        )
+        encoder = Encoder(start_ns=self._began, now_ns=now_ns, delta=delta)
 
         def add(points: list[Point]) -> None:
             for point in self._deltas.since_last(points) if delta else points:
