@@ -145,6 +145,10 @@ class ProducerInterceptor(abc.ABC):
         """
         self.on_acknowledgement(metadata, error)
 
+    def _on_cancelled(self, record: ProducerRecord) -> None:  # noqa: B027 (optional)
+        """Called instead of `on_completion` when the application cancelled the record's ack, for
+        those who must release something. The record is delivered nevertheless."""
+
     def close(self) -> None:  # noqa: B027 (optional)
         """Called when the producer is closed; no further calls follow."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from time import perf_counter
 from typing import Any
 
@@ -128,6 +129,16 @@ class SendSpans(ProducerInterceptor):
         """End the span."""
         if not isinstance(record, _Sending):
             return  # on_send() failed, which was logged
+        self._end(record, metadata, error)
+
+    def _on_cancelled(self, record: ProducerRecord) -> None:
+        """End the span, which would never be exported: its record has no outcome here."""
+        if isinstance(record, _Sending):
+            self._end(record, None, asyncio.CancelledError())
+
+    def _end(
+        self, record: _Sending, metadata: RecordMetadata | None, error: BaseException | None
+    ) -> None:
         span, telemetry = record.span, self._telemetry
         attributes: dict[str, Any] = {
             SYSTEM: "kafka",

@@ -111,6 +111,14 @@ class Interceptors:
                         extra=log_extra(self._name),
                     )
 
+    def _let_go(self, records: Sequence[ProducerRecord]) -> None:
+        """Tell each interceptor that the record's outcome will not be reported."""
+        for interceptor, record in zip(self._chain, records, strict=True):
+            try:
+                interceptor._on_cancelled(record)
+            except Exception:
+                log.exception("%s: %r failed", self._name, interceptor, extra=log_extra(self._name))
+
     def close(self) -> None:
         """Close each interceptor; the producer is closed."""
         for interceptor in self._chain:
@@ -135,8 +143,9 @@ class _OnDone:
         self._records = records
 
     def __call__(self, ack: Ack) -> None:
-        if ack.cancelled():
-            return  # the application stopped waiting; the outcome is unknown
+        if ack.cancelled():  # the application stopped waiting; the outcome is unknown
+            self._interceptors._let_go(self._records)
+            return
         error = ack.exception()
         metadata = ack.result() if error is None else None
         self._interceptors._report(self._records, metadata, error)

@@ -143,6 +143,24 @@ async def test_failed_sends(cluster: FakeCluster, recorded: Recorded) -> None:
     assert sorted(point.attributes["error.type"] for point in points) == sorted(kinds)
 
 
+async def test_the_span_of_a_cancelled_ack_ends(cluster: FakeCluster, recorded: Recorded) -> None:
+    """The record is stored, but nobody hears where."""
+    async with producer_of(cluster, recorded) as producer:
+        cluster.pause(0)
+        ack = await producer.send("orders", b"one")
+        ack.cancel()
+        await asyncio.sleep(0)
+        span = recorded.span("send orders")
+        cluster.resume(0)
+        await producer.flush()
+    assert len(cluster.records("orders")) == 1
+    assert dict(span.attributes or {})["error.type"] == "asyncio.exceptions.CancelledError"
+    assert span.status.status_code is StatusCode.UNSET
+    recorded.span("send orders")  # still one
+    (counted,) = recorded.points("messaging.client.sent.messages")
+    assert counted.value == 1
+
+
 async def test_batch_of_sends(cluster: FakeCluster, recorded: Recorded) -> None:
     async with producer_of(cluster, recorded) as producer:
         await asyncio.gather(*await producer.send_many("orders", [b"a", b"b", b"c"]))
