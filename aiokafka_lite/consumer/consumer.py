@@ -934,6 +934,8 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             TypeError: A key is not a TopicPartition, or metadata is not a str.
             CommitFailedError: The group has rebalanced or is rebalancing, and may have assigned
                 the partitions to another member; the cause is the broker's error.
+            PartitionsRevokedError: A CommitFailedError: a rebalance took a partition in `offsets`
+                from this consumer.
             FencedInstanceIdError: Another process uses the same `group_instance_id`.
             GroupAuthorizationFailedError, TopicAuthorizationFailedError: Not authorized.
             OffsetMetadataTooLargeError: Metadata exceeds the broker's

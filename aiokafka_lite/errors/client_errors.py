@@ -28,6 +28,7 @@ __all__ = [
     "NoBrokersAvailable",
     "NoOffsetForPartitionError",
     "NodeNotReadyError",
+    "PartitionsRevokedError",
     "ProducerClosed",
     "QuotaViolationError",
     "RecordTooLargeError",
@@ -163,6 +164,13 @@ class CommitFailedError(KafkaError):
                 "Raise max_poll_interval_ms, or take fewer records a poll (max_poll_records).",
             )
         )
+
+
+class PartitionsRevokedError(CommitFailedError, IllegalStateError):
+    """A rebalance took partitions of a commit from this consumer after their records were read.
+
+    Also an `IllegalStateError`, which aiokafka raises.
+    """
 
 
 class AuthenticationMethodNotSupported(KafkaError):

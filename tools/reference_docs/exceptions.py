@@ -57,6 +57,7 @@ _WHAT_TO_DO: Final[Mapping[str, str]] = {
     "NoOffsetForPartitionError": "`seek`, or choose another `auto_offset_reset` than \"none\"",
     "NotEnoughReplicasError": "restore the replicas, or lower `min.insync.replicas`",
     "OffsetOutOfRangeError": "`seek`; the records at the position were deleted",
+    "PartitionsRevokedError": "read on, as for CommitFailedError",
     "ProducerClosed": "make a new producer",
     "ProducerFenced": "stop: another producer has this `transactional_id`",
     "SaslAuthenticationFailed": "check user, password, token or principal",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from aiokafka_lite.consumer.commits.committer import named
-from aiokafka_lite.errors import CommitFailedError, RebalanceInProgressError
+from aiokafka_lite.errors import PartitionsRevokedError, RebalanceInProgressError
 from aiokafka_lite.structs import TopicPartition
 
 
@@ -30,10 +30,10 @@ def check_given_up(
         group_id: The group.
 
     Raises:
-        CommitFailedError: With RebalanceInProgressError as its cause.
+        PartitionsRevokedError: With RebalanceInProgressError as its cause.
     """
     if given_up and (gone := [tp for tp in partitions if tp in given_up]):
-        error = CommitFailedError(
+        error = PartitionsRevokedError(
             "Commit cannot be completed since the group has rebalanced: it revoked "
             f"{named(gone)} from this consumer after these offsets were read, and another member "
             "may have read further. Read on, and commit what is read then"
