@@ -18,6 +18,14 @@ class Known(NamedTuple):
     """The ApiVersions version to send; -1 if the broker supports none."""
     release: str | None = None
     """The detected release of a broker without ApiVersions: "0.9" or "0.8.2"."""
+    plain: bool = False
+    """True if it offers newer versions of ApiVersions but answers only version 0, because of a
+    proxy, for example."""
+
+    @property
+    def guessed(self) -> bool:
+        """True if this was concluded from a missing answer."""
+        return self.plain or self.release is not None
 
 
 class KnownBrokers:
@@ -26,7 +34,7 @@ class KnownBrokers:
     def __init__(self) -> None:
         self._brokers: dict[tuple[str, int], Known] = {}
         self._misses: dict[tuple[str, int], int] = {}
-        self._suspected: dict[tuple[str, int], str] = {}  # the release that each looked like once
+        self._suspected: dict[tuple[str, int], Known] = {}  # what each looked like once
         self.modern = False
         """True if a broker is too new for its cluster to have brokers before 0.10."""
 
@@ -40,26 +48,35 @@ class KnownBrokers:
         return self._brokers.get((host, port))
 
     def remember(self, host: str, port: int, known: Known) -> None:
-        """Store what a broker's answer showed."""
+        """Store what a broker's answer showed; a guess never replaces an answer."""
+        if known.guessed and self._answered(host, port):
+            return
         self._brokers[host, port] = known
         self._suspected.pop((host, port), None)
         self._misses.pop((host, port), None)
         if known.api_versions >= NOT_BESIDE_OLD_ONES:
             self.modern = True
 
-    def believes(self, host: str, port: int, release: str) -> bool:
-        """True if the client may rely on the detection of an old release.
+    def believes(self, host: str, port: int, guess: Known) -> bool:
+        """True if the client may rely on a guess about a broker.
 
         A network that cuts connections can make any broker look old once, and treating a broker
         as old by mistake costs much, idempotence to begin with. So the broker must look old twice
         in a row, unless other brokers are old, too. Each is counted apart: attempts to connect to
-        several brokers overlap, because the ladder takes longer than a refresh's patience.
+        several brokers overlap, because the ladder takes longer than a refresh's patience. For the
+        same reason the broker may have answered another attempt meanwhile.
         """
-        if any(known.release is not None for known in self._brokers.values()):
+        if self._answered(host, port):
+            return False
+        if any(each.release is not None for each in self._brokers.values()) and not guess.plain:
             return True
         suspected = self._suspected.get((host, port))
-        self._suspected[host, port] = release
-        return suspected == release
+        self._suspected[host, port] = guess
+        return suspected == guess
+
+    def _answered(self, host: str, port: int) -> bool:
+        known = self.recall(host, port)
+        return known is not None and not known.guessed
 
     def forget(self, host: str, port: int) -> None:
         """Drop a broker's entry, so that the next connection detects its versions again."""

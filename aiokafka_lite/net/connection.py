@@ -81,6 +81,7 @@ class Connection:
         self._correlation_id = 0
         self._greeted_by = 0  # the last correlation id used by opening the connection
         self._closed = False
+        self._guessed = False  # the versions
         self._renewal: Renewal | None = None
         self._throttle = Throttle(self._loop)
         self.traffic = Traffic()
@@ -101,9 +102,10 @@ class Connection:
         if options.connections_max_idle is not None:
             self._alarm.arm(self._last_used + options.connections_max_idle)
 
-    def on_versions(self, versions: BrokerVersions) -> None:
-        """The versions of the broker are known."""
+    def on_versions(self, versions: BrokerVersions, *, guessed: bool) -> None:
+        """The versions of the broker are known, or `guessed` because it did not answer."""
         self.versions = versions
+        self._guessed = guessed
 
     def on_authenticated(self, renewal: Renewal) -> None:
         """The broker accepted this client; `renewal` renews the session."""
@@ -339,8 +341,8 @@ class Connection:
             self._transport.close()
         else:
             self._transport.abort()
-            if self.versions.release is not None:
-                # The release was only a guess: the next connection detects it again.
+            if self._guessed:
+                # The next connection detects the versions again.
                 self._options.known.forget(self.host, self.port)
         self._fail_all(self._in_flight)
         if error is not None:

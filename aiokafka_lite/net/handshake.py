@@ -11,16 +11,20 @@ is tried when the rung before got no response:
 3. ListGroups 0, new in 0.9: a broker that answers counts as 0.9;
 4. Metadata 0: a broker that answers counts as 0.8.2.
 
-Two checks keep a modern broker that is slow or starting from counting as old. A broker that answers
-on rung 3 or 4, and so is up, gets ApiVersions once more there. And because a network that cuts
-connections can make a broker look old, the ladder runs twice before the first old broker is
-accepted. A silent broker costs ten seconds and seven connections this way, once: the result is
-cached by the broker's address (`api_version_cache`), a guessed release until a connection that
-relies on it is lost. The option `api_version` with a release before 0.10 skips detection. Only the
+Three checks keep a modern broker that is slow or starting from counting as old. A broker that
+answers on rung 2 says which versions it supports, and is asked in the newest one on the same
+connection, with the full timeout: only that answer has the cluster's features, which transactions
+depend on. A broker that answers on rung 3 or 4, and so is up, gets ApiVersions once more there, and
+four times as long as it took to answer. And because a network that cuts connections can make a
+broker look old, the ladder runs twice before the first old broker, or an answer without features,
+is accepted. A silent broker costs ten seconds and seven connections this way, once: the result is
+cached by the broker's address (`api_version_cache`), a guess until a connection that relies on it
+is lost. The option `api_version` with a release before 0.10 skips detection. Only the
 first two rungs are tried once the client has met a broker since 2.4, because no broker in its
 cluster can be that old, and with SASL, where old brokers need an explicit `api_version`.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from enum import Enum
@@ -50,6 +54,8 @@ only with one."""
 WITH_IDENTITY: Final = 5
 STEP_TIMEOUT: Final = 1.5
 """Seconds to wait for a response while there is another rung to try."""
+PATIENCE: Final = 4
+"""How many times as long as its last response a broker's next one may take."""
 UNSUPPORTED_VERSION: Final = UnsupportedVersionError.errno
 
 
@@ -93,9 +99,13 @@ class Step(NamedTuple):
 def ladder(options: ConnectionOptions, known: Known | None) -> Sequence[Step]:
     """Return the steps for one broker, in order; the last one may use the options' full timeout."""
     *others, last = _rungs(options, known)
-    longest = min(options.connect_timeout, options.request_timeout)
+    longest = _longest(options)
     timeout = min(STEP_TIMEOUT, longest)
     return [*(Step(rung, timeout) for rung in others), Step(last, longest)]
+
+
+def _longest(options: ConnectionOptions) -> float:
+    return min(options.connect_timeout, options.request_timeout)
 
 
 def _rungs(options: ConnectionOptions, known: Known | None) -> Sequence[Rung]:
@@ -122,7 +132,7 @@ async def find_versions(
 ) -> tuple[BrokerVersions, Known]:
     """Detect the broker's versions in one step; return them and the facts to cache.
 
-    After a release was detected (not assumed), the connection is unusable: open another.
+    After a guess was made (not assumed), the connection is unusable: open another.
 
     Args:
         channel: The connection.
@@ -150,10 +160,25 @@ async def find_versions(
         older = options.known.newest is not None and options.known.newest < WITH_IDENTITY
         first = FIRST_ASKED if expected is None or older else WITH_IDENTITY
         version = first if known is None else known.api_versions
-        return await _negotiate(channel, options, version, timeout, expected)
+        found = await _negotiate(channel, options, version, timeout, expected)
+        if known is None or not version < min(found[1].api_versions, FIRST_ASKED):
+            return found
+        if known.guessed:
+            return found[0], known
+        # It was upgraded: only an answer in the newer version has the features.
+        return await _negotiate(channel, options, found[1].api_versions, timeout, expected)
     if rung is Rung.NEGOTIATE_PLAINLY:
-        versions, _ = await _negotiate(channel, options, 0, timeout)
-        return versions, Known(api_versions=0)
+        versions, learned = await _negotiate(channel, options, 0, timeout)
+        newest = learned.api_versions
+        if newest == 0:
+            return versions, learned
+        try:
+            # Silence on rung 1 proves nothing about a broker that answers now.
+            return await _negotiate(channel, options, newest, _longest(options), expected)
+        except KafkaConnectionError:
+            log.info("%s: %s answers ApiVersions 0 but not %d", options.client_id, channel, newest)
+            return versions, Known(api_versions=0, plain=True)
+    asked_at = asyncio.get_running_loop().time()
     if rung is Rung.LIST_GROUPS:
         # This request is sent only to brokers before 0.10.
         from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest
@@ -164,8 +189,10 @@ async def find_versions(
         release = "0.8.2"
         # Version 0 without topics requests all of them: naming one might create it.
         await channel.request(MetadataRequest(topics=[]), 0, timeout=timeout)
+    took = asyncio.get_running_loop().time() - asked_at
+    patience = min(max(STEP_TIMEOUT, PATIENCE * took), _longest(options))
     try:
-        return await _negotiate(channel, options, FIRST_ASKED, min(timeout, STEP_TIMEOUT))
+        return await _negotiate(channel, options, FIRST_ASKED, patience)
     except KafkaConnectionError:
         log.info(
             "%s: %s does not support ApiVersions; assuming Kafka %s",

@@ -72,18 +72,15 @@ async def open_connection(
                 no_answer = error
                 continue
             versions, learned = found
-            connection.on_versions(versions)
-            if (
-                step.rung is not Rung.ASSUME
-                and learned.release is not None
-                and not options.known.believes(host, port, learned.release)
-            ):
-                connection.close()
-                return await open_connection(host, port, options, expected=expected)
-            if connection.closed and learned.release is not None:
-                # The request that revealed the release also ended the connection: reconnect.
-                options.known.remember(host, port, learned)
-                return await open_connection(host, port, options, expected=expected)
+            connection.on_versions(versions, guessed=learned.guessed)
+            if known is None and learned.guessed and step.rung is not Rung.ASSUME:
+                if not options.known.believes(host, port, learned):
+                    connection.close()
+                    return await open_connection(host, port, options, expected=expected)
+                if connection.closed:
+                    # The request that led to the guess also ended the connection: reconnect.
+                    options.known.remember(host, port, learned)
+                    return await open_connection(host, port, options, expected=expected)
             if options.mechanism is not None:
                 # Most connections do not authenticate.
                 from aiokafka_lite.net.authenticate import authenticate

@@ -17,17 +17,29 @@ def test_remembers_and_forgets_by_address() -> None:
 
 def test_broker_that_looks_old_twice_is_believed_while_others_are_tried() -> None:
     brokers = KnownBrokers()
-    assert not brokers.believes("a", 9092, "0.9")
-    assert not brokers.believes("b", 9092, "0.9")
-    assert brokers.believes("a", 9092, "0.9")
-    assert not brokers.believes("b", 9092, "0.8.2")  # another release each time
+    assert not brokers.believes("a", 9092, Known(release="0.9"))
+    assert not brokers.believes("b", 9092, Known(release="0.9"))
+    assert brokers.believes("a", 9092, Known(release="0.9"))
+    assert not brokers.believes("b", 9092, Known(release="0.8.2"))  # another release each time
     brokers.remember("a", 9092, Known(release="0.9"))
-    assert brokers.believes("b", 9092, "0.9")
+    assert brokers.believes("b", 9092, Known(release="0.9"))
+    assert not brokers.believes("b", 9092, Known(0, plain=True))  # says nothing of proxies
 
 
 def test_answer_to_api_versions_clears_the_suspicion() -> None:
     brokers = KnownBrokers()
-    assert not brokers.believes("a", 9092, "0.9")
+    assert not brokers.believes("a", 9092, Known(release="0.9"))
     brokers.remember("a", 9092, Known(api_versions=4))
-    assert not brokers.believes("a", 9092, "0.9")
-    assert brokers.believes("a", 9092, "0.9")
+    brokers.forget("a", 9092)
+    assert not brokers.believes("a", 9092, Known(release="0.9"))
+    assert brokers.believes("a", 9092, Known(release="0.9"))
+
+
+def test_guess_does_not_replace_what_another_connection_was_answered() -> None:
+    brokers = KnownBrokers()
+    guess = Known(0, plain=True)
+    assert not brokers.believes("a", 9092, guess)
+    brokers.remember("a", 9092, Known(api_versions=4))
+    assert not brokers.believes("a", 9092, guess)
+    brokers.remember("a", 9092, guess)
+    assert brokers.recall("a", 9092) == Known(4)

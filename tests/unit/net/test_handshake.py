@@ -25,10 +25,15 @@ from aiokafka_lite.net.handshake import (
 )
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.framing import decode_request_header, encode_response
-from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
+from aiokafka_lite.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
 from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest
 from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from aiokafka_lite.protocol.messages.request_header import RequestHeader
 from tests.unit.net.mechanisms import Password
 from tests.unit.net.scripted import MODERN, Peer, Script, answer_to_api_versions
 
@@ -205,7 +210,7 @@ async def test_brokers_before_0_10_are_detected(
     broker = await serve(old(knows, hangs_up))
     # It does not answer most requests, and each time out is long enough for a busy machine to
     # answer the others.
-    options = ConnectionOptions(connect_timeout=5 if hangs_up else 0.4)
+    options = ConnectionOptions(connect_timeout=5 if hangs_up else 1.0)
     connection = await connect(broker, options=options)
     assert connection.versions.release == release
     assert connection.versions.supports(ApiKey.LIST_GROUPS) is (release == "0.9")
@@ -272,23 +277,111 @@ async def test_configured_newer_release_is_still_detected(serve: Serve, connect:
     assert connection.versions.release is None
 
 
-async def test_disconnect_on_a_new_version_falls_back_to_version_0(
-    serve: Serve, connect: Connect
+@pytest.mark.parametrize("hangs_up", [True, False], ids=["hangs-up", "silent"])
+async def test_no_answer_to_a_new_version_falls_back_to_version_0(
+    serve: Serve, connect: Connect, hangs_up: bool
 ) -> None:
+    """As behind a proxy; the broker offers the newer version in its answer to the old one."""
+
     async def script(peer: Peer) -> None:
-        header, _ = await peer.read()
-        if header.request_api_version > 0:
-            return
-        peer.answer(header, answer_to_api_versions())
+        while True:
+            header, request = await peer.read()
+            assert isinstance(request, ApiVersionsRequest)
+            if header.request_api_version == 0:
+                peer.answer(header, answer_to_api_versions())
+            elif hangs_up:
+                return
+            else:
+                await peer.silence()
+
+    broker = await serve(script)
+    # Each timeout is long enough for a busy machine to answer the others.
+    options = ConnectionOptions(connect_timeout=5 if hangs_up else 0.4)
+    connection = await connect(broker, options=options)
+    assert connection.versions.supports(ApiKey.METADATA, 12)
+    assert broker.accepted == 5  # it must look so twice
+    for accepted in 6, 7, 8:
+        connection = await connect(broker, options=options)
+        assert connection.versions.supports(ApiKey.METADATA, 12)
+        assert broker.accepted == accepted  # remembered
+    connection.close(KafkaConnectionError("lost"))
+    await connect(broker, options=options)
+    assert broker.accepted == 13  # tried again
+
+
+def with_features(header: RequestHeader) -> ApiVersionsResponse:
+    """A modern broker's answer: versions before 3 have no features."""
+    answer = answer_to_api_versions()
+    if header.request_api_version >= 3:
+        answer.finalized_features = [FinalizedFeatureKey("transaction.version", 2, 2)]
+    return answer
+
+
+@pytest.mark.parametrize(("silent", "modern"), [(1, False), (1, True), (2, False)])
+async def test_late_answer_keeps_the_features(
+    serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch, silent: int, modern: bool
+) -> None:
+    """The first connections are silent, as those of a busy broker."""
+    monkeypatch.setattr("aiokafka_lite.net.handshake.STEP_TIMEOUT", 0.3)
+    asked: list[int] = []
+
+    async def asleep(peer: Peer) -> None:
         await peer.silence()
+
+    async def awake(peer: Peer) -> None:
+        while True:
+            header, request = await peer.read()
+            if isinstance(request, ApiVersionsRequest):
+                asked.append(header.request_api_version)
+                peer.answer(header, with_features(header))
+            else:
+                peer.answer(header, ListGroupsResponse())
+
+    broker = await serve(*[asleep] * silent, awake)
+    options = ConnectionOptions()
+    options.known.modern = modern  # if so, there are only two rungs
+    for _ in range(2):
+        connection = await connect(broker, options=options)
+        assert connection.versions.features == {"transaction.version": 2}
+    assert asked[-1] >= 4
+
+
+async def test_constantly_slow_modern_broker_does_not_count_as_old(
+    serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its answers takes longer than a step."""
+    monkeypatch.setattr("aiokafka_lite.net.handshake.STEP_TIMEOUT", 0.1)
+
+    async def slow(peer: Peer) -> None:
+        while True:
+            header, request = await peer.read()
+            await asyncio.sleep(0.3)
+            if isinstance(request, ApiVersionsRequest):
+                peer.answer(header, with_features(header))
+            elif isinstance(request, ListGroupsRequest):
+                peer.answer(header, ListGroupsResponse())
+            else:
+                peer.answer(header, MetadataResponse())
+
+    broker = await serve(slow)
+    connection = await connect(broker)
+    assert connection.versions.release is None
+    assert connection.versions.features == {"transaction.version": 2}
+    assert broker.accepted == 4
+
+
+async def test_upgraded_broker_is_asked_for_its_features(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        while True:
+            header, _ = await peer.read()
+            peer.answer(header, with_features(header))
 
     broker = await serve(script)
     options = ConnectionOptions()
+    options.known.remember("127.0.0.1", broker.port, Known(api_versions=2))
     connection = await connect(broker, options=options)
-    assert connection.versions.supports(ApiKey.METADATA, 12)
-    assert broker.accepted == 2
-    await connect(broker, options=options)
-    assert broker.accepted == 3  # remembered
+    assert connection.versions.features == {"transaction.version": 2}
+    assert broker.accepted == 1
 
 
 async def test_broker_that_always_disconnects_raises(serve: Serve, connect: Connect) -> None:

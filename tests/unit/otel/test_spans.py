@@ -146,19 +146,23 @@ async def test_failed_sends(cluster: FakeCluster, recorded: Recorded) -> None:
 async def test_the_span_of_a_cancelled_ack_ends(cluster: FakeCluster, recorded: Recorded) -> None:
     """The record is stored, but nobody hears where."""
     async with producer_of(cluster, recorded) as producer:
+        await producer.send_and_wait("orders", b"one")  # the metadata are known
         cluster.pause(0)
-        ack = await producer.send("orders", b"one")
+        ack = await producer.send("orders", b"two")
         ack.cancel()
         await asyncio.sleep(0)
-        span = recorded.span("send orders")
+        _, span = recorded.spans("send orders")
         cluster.resume(0)
         await producer.flush()
-    assert len(cluster.records("orders")) == 1
+    assert len(cluster.records("orders")) == 2
     assert dict(span.attributes or {})["error.type"] == "asyncio.exceptions.CancelledError"
     assert span.status.status_code is StatusCode.UNSET
-    recorded.span("send orders")  # still one
-    (counted,) = recorded.points("messaging.client.sent.messages")
-    assert counted.value == 1
+    assert len(recorded.spans("send orders")) == 2  # it did not end again
+    points = recorded.points("messaging.client.sent.messages")
+    assert {point.attributes.get("error.type"): point.value for point in points} == {
+        None: 1,
+        "asyncio.exceptions.CancelledError": 1,
+    }
 
 
 async def test_batch_of_sends(cluster: FakeCluster, recorded: Recorded) -> None:
