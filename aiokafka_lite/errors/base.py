@@ -4,7 +4,7 @@ Exceptions hold plain data only, so they can be copied and pickled: every future
 one error and raises a copy of it.
 """
 
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, Self, cast
 
 from aiokafka_lite.errors.table import CODES, Trait
 
@@ -31,6 +31,14 @@ class KafkaError(RuntimeError):
         if not self.args:
             return type(self).__name__
         return f"{type(self).__name__}: {super().__str__()}"
+
+    def __copy__(self) -> Self:
+        """Return a copy to raise, with the cause, which `copy.copy` of exceptions leaves out."""
+        make, args, *_ = cast("tuple[Any, ...]", self.__reduce__())
+        duplicate: Self = make(*args)
+        duplicate.__dict__.update(self.__dict__)
+        duplicate.__cause__ = self.__cause__
+        return duplicate
 
 
 _CLASSES: Final[dict[int, type["BrokerResponseError"]]] = {}  # filled by __init_subclass__ only

@@ -117,7 +117,12 @@ class Interceptors:
             try:
                 interceptor._on_cancelled(record)
             except Exception:
-                log.exception("%s: %r failed", self._name, interceptor, extra=log_extra(self._name))
+                log.exception(
+                    "%s: _on_cancelled() of %r failed",
+                    self._name,
+                    interceptor,
+                    extra=log_extra(self._name),
+                )
 
     def close(self) -> None:
         """Close each interceptor; the producer is closed."""

@@ -84,6 +84,20 @@ def test_errors_can_be_copied_and_pickled(cls: type[Exception], args: tuple[obje
         assert str(twin) == str(error)
 
 
+def test_copies_keep_cause_and_attributes() -> None:
+    error = errors.KafkaTimeoutError("too late")
+    error.__cause__ = OSError("away")
+    error.ambiguous = True
+    try:
+        raise error
+    except errors.KafkaError:
+        pass
+    twin = copy.copy(error)
+    assert twin.__cause__ is error.__cause__
+    assert twin.ambiguous
+    assert twin.__traceback__ is None
+
+
 def test_text_of_errors() -> None:
     assert str(errors.KafkaTimeoutError()) == "KafkaTimeoutError"
     assert str(errors.KafkaTimeoutError("too late")) == "KafkaTimeoutError: too late"

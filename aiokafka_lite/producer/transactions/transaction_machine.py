@@ -255,7 +255,7 @@ class TransactionMachine:
         if numbered and not self.implicit:
             if not self._can_bump:
                 fatal = UnsupportedVersionError(
-                    "a batch of the transaction failed and may have been written, and the "
+                    "a batch of the transaction failed after it was sent, and the "
                     "coordinator cannot give this producer a new epoch, as Kafka 2.5 and newer do "
                     f"(KIP-360): create a new producer. The batch failed because of: {error}"
                 )

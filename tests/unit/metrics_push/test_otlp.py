@@ -3,6 +3,7 @@
 Kafka's classes decode the same bytes in tests/real/test_metrics_push.py.
 """
 
+from collections import Counter
 from math import inf, nan
 
 import pytest
@@ -63,6 +64,7 @@ text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30
             st.floats(allow_nan=False, allow_infinity=False),
             st.dictionaries(text, text, max_size=3).map(lambda d: tuple(sorted(d.items()))),
             st.booleans(),
+            st.none() | st.integers(0, 2**64 - 1),
         ),
         max_size=20,
     )
@@ -73,8 +75,12 @@ def test_every_point_comes_back(points: list[Point]) -> None:
         encoder.add(point)
     _, metrics = decoded(encoder.finish({}))
     found = [
-        (name, value, tuple(sorted(extra.items())), kind == SUM)
+        (name, value, tuple(sorted(extra.items())), kind == SUM, start)
         for name, kind, values, _ in metrics
-        for value, _, _, extra in values
+        for value, start, _, extra in values
     ]
-    assert sorted(found) == sorted(tuple(point[:4]) for point in points)
+    wanted = [
+        (*point[:4], (1 if point.start_ns is None else point.start_ns) if point.monotonic else None)
+        for point in points
+    ]
+    assert Counter(found) == Counter(wanted)
