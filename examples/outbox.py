@@ -42,12 +42,12 @@ def place(database: sqlite3.Connection, guest: str, item: str) -> None:
 async def relay_once(database: sqlite3.Connection, producer: AIOKafkaProducer[bytes, bytes]) -> int:
     """Send what is in the outbox and return how many records were stored."""
     rows = database.execute("SELECT * FROM outbox ORDER BY id LIMIT 500").fetchall()
-    acks = [
-        await producer.send(topic, value, key=key, headers=[("id", b"%d" % number)])
-        for number, topic, key, value in rows
-    ]
+    acks = []
     stored = 0
     try:
+        for number, topic, key, value in rows:
+            headers = [("id", b"%d" % number)]
+            acks.append(await producer.send(topic, value, key=key, headers=headers))
         for ack in acks:  # in order: the rows before a failure are deleted
             await ack
             stored += 1

@@ -93,7 +93,7 @@ class MetricsReader:
             known = list(self._fetcher.ends(part, time()))
             lags.add(known)
             ends += known
-        self._look_up_outdated(ends, time())
+        self._look_up_outdated(ends)
         return self._metrics(lags), lags.partitions
 
     def _metrics(self, assigned: Lags) -> dict[str, float | None]:
@@ -147,11 +147,10 @@ class MetricsReader:
         return {name: value for name, value in found.items() if value}
 
     def _ends_of(self, states: Iterable[PartitionState]) -> list[Ends]:
-        now = time()
-        ends = list(self._fetcher.ends(states, now))
-        self._look_up_outdated(ends, now)
+        ends = list(self._fetcher.ends(states, time()))
+        self._look_up_outdated(ends)
         return ends
 
-    def _look_up_outdated(self, ends: list[Ends], now: float) -> None:
+    def _look_up_outdated(self, ends: list[Ends]) -> None:
         if self._active():
-            self._ends.refresh(ends, now)
+            self._ends.refresh(ends)

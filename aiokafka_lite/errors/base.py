@@ -74,7 +74,17 @@ class BrokerResponseError(KafkaError):
         _CLASSES[code] = cls
 
     def __str__(self) -> str:
-        return f"[Error {self.errno}] {super().__str__()}"
+        text = super().__str__()
+        # The text may be the broker's: it must not forge lines of a log, or control a terminal.
+        return f"[Error {self.errno}] {text if text.isprintable() else printable(text)}"
+
+
+def printable(text: str) -> str:
+    """Return the text with its line breaks and other control characters escaped."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )
 
 
 def classes_by_code() -> dict[int, type[BrokerResponseError]]:

@@ -1,11 +1,17 @@
-"""Quotes a broker's text in errors: a broker does not choose how long an error is."""
+"""Quotes a broker's text in errors.
+
+A broker does not choose how long an error is, how many lines of a log it takes, or what it does to
+a terminal.
+"""
 
 from typing import Final
+
+from aiokafka_lite.errors.base import printable
 
 LONGEST_SHOWN: Final = 100
 """Default maximum number of characters that an error quotes."""
 
 
 def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """Return a broker's text, truncated if it is long."""
-    return text if len(text) <= longest else f"{text[:longest]}..."
+    """Return a broker's text, truncated if it is long, with control characters escaped."""
+    return printable(text if len(text) <= longest else f"{text[:longest]}...")

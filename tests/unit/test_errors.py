@@ -107,6 +107,12 @@ def test_text_of_errors() -> None:
     assert str(errors.CommitFailedError("mine")) == "CommitFailedError: mine"
 
 
+def test_text_of_a_broker_cannot_forge_lines_of_a_log() -> None:
+    error = errors.InvalidConfigurationError("no\nERROR forged \x1b[2J é")
+    assert str(error) == r"[Error 40] InvalidConfigurationError: no\nERROR forged \x1b[2J é"
+    assert error.args == ("no\nERROR forged \x1b[2J é",)
+
+
 def test_configuration_errors_are_value_errors() -> None:
     assert issubclass(errors.KafkaConfigurationError, ValueError)
     assert issubclass(errors.IllegalArgumentError, ValueError)

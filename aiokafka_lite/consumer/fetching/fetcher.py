@@ -388,6 +388,10 @@ class Fetcher:
             polled_at = broker.polled_at(state)
             fetch_age = inf if polled_at is None else now - polled_at / 1000
             listed_age = now - source.listed_at
+            if fetch_age < 0:  # the clock was set back
+                fetch_age = inf
+            if listed_age < 0:
+                listed_age = inf
             end: int | None = None
             if listed_age < fetch_age:
                 age = listed_age

@@ -55,16 +55,15 @@ class EndOffsets:
         self._positions = positions
         self._options = options
         self._tasks = tasks
-        self._next_at = 0.0  # seconds since the epoch; infinite while a lookup is in progress
+        self._next_at = -inf  # monotonic; infinite while a lookup is in progress
 
-    def refresh(self, ends: Iterable[Ends], now: float) -> None:
+    def refresh(self, ends: Iterable[Ends]) -> None:
         """Look up the ends that are outdated, in the background.
 
         Args:
             ends: The partitions whose metrics are read.
-            now: Seconds since the epoch.
         """
-        if now < self._next_at:
+        if time.monotonic() < self._next_at:
             return
         outdated = [
             state.tp
@@ -95,4 +94,4 @@ class EndOffsets:
         except (KafkaError, IllegalStateError) as error:  # the lag stays unknown
             log.debug("%s: end offsets are unknown: %s", self._options.log_name, error)
         finally:
-            self._next_at = time.time() + REFRESH_AFTER
+            self._next_at = time.monotonic() + REFRESH_AFTER

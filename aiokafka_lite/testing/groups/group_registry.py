@@ -136,9 +136,11 @@ class Groups:
 
     def _on_expiry(self) -> None:
         self._expiry = None
-        self.expire_offsets()
-        if self._groups:
-            self._schedule_expiry()
+        try:
+            self.expire_offsets()
+        finally:  # the journal's disk may be full
+            if self._groups:
+                self._schedule_expiry()
 
     # Coordinators
 

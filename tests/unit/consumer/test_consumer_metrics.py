@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import time
 
 import pytest
 
+from aiokafka_lite.consumer import metrics_reader
 from aiokafka_lite.consumer.consumer_metrics import ConsumerMetrics, Lags
 from aiokafka_lite.consumer.fetching import fetcher
 from aiokafka_lite.consumer.offsets import end_offsets
@@ -146,6 +148,25 @@ async def test_the_lag_of_a_partition_that_is_not_fetched_is_looked_up(
         for _ in range(lag + 10):
             await consumer.getone(TP0)
         assert told()[TP0]["records-lag"] == 0
+
+
+async def test_the_lag_is_looked_up_after_the_clock_was_set_back(
+    cluster: FakeCluster, make: MakeConsumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(end_offsets, "REFRESH_AFTER", 0.1)
+    append(cluster, numbered(2))
+    async with make(fetch_max_wait_ms=20) as consumer:
+        consumer.assign([TP0])
+        for _ in range(2):
+            await consumer.getone()
+        consumer.pause(TP0)
+        told, before = consumer.partition_metrics, cluster.count(ApiKey.LIST_OFFSETS)
+        await until(lambda: told() and cluster.count(ApiKey.LIST_OFFSETS) > before)
+        right = time.time
+        monkeypatch.setattr(time, "time", lambda: right() - 3600)
+        monkeypatch.setattr(metrics_reader, "time", time.time)
+        append(cluster, numbered(10, 2))
+        await until(lambda: told()[TP0]["records-lag"] == 10)
 
 
 async def test_no_end_is_looked_up_unless_metrics_are_read(
