@@ -935,7 +935,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             CommitFailedError: The group has rebalanced or is rebalancing, and may have assigned
                 the partitions to another member; the cause is the broker's error.
             PartitionsRevokedError: A CommitFailedError: a rebalance took a partition in `offsets`
-                from this consumer.
+                from this consumer; without `offsets`, all of its partitions, and it is no member.
             FencedInstanceIdError: Another process uses the same `group_instance_id`.
             GroupAuthorizationFailedError, TopicAuthorizationFailedError: Not authorized.
             OffsetMetadataTooLargeError: Metadata exceeds the broker's
@@ -951,6 +951,10 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         if not (core.subscription.manual or core.subscription.shared or parting):
             raise IllegalStateError("Not subscribed to any topics")
         if not (len(core.positions) or commits.member or parting):
+            # If the group removed this member, that is no mistake of the application either.
+            group.check_commit(
+                group.leases.ever_given_up if offsets is None else offsets_to_commit(offsets)
+            )
             raise IllegalStateError("No partitions assigned")
         if offsets is None:
             wanted = {**parting, **commits.given()}

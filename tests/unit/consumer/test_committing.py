@@ -17,6 +17,7 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
+    PartitionsRevokedError,
     RebalanceInProgressError,
     UnknownMemberIdError,
     for_code,
@@ -314,6 +315,24 @@ async def test_a_commit_of_a_partition_that_another_member_has_by_now(
     (kept,) = consumer.assignment()
     await consumer.commit({kept: 5})
     assert cluster.committed("g")[kept] == 5
+
+
+@pytest.mark.parametrize("offsets", [{ORDERS: 5}, None], ids=["offsets", "delivered"])
+@pytest.mark.parametrize("state", ["eager", "cooperative"])
+async def test_a_commit_after_the_consumer_left_the_group(
+    state: str, offsets: dict[TopicPartition, int] | None, make: Make, cluster: FakeCluster
+) -> None:
+    """It has read nothing for `max_poll_interval_ms`, and lost all its partitions."""
+    consumer = make(state, max_poll_interval_ms=400, rebalance_timeout_ms=400)
+    await consumer.start()
+    await consumer.getmany(timeout_ms=2000)
+    await until(lambda: not consumer.assignment())
+    with pytest.raises(PartitionsRevokedError, match=r"revoked .*orders-0"):
+        await consumer.commit(offsets)
+    with pytest.raises(IllegalStateError, match="No partitions assigned") as caught:
+        await consumer.commit({TopicPartition("orders", 7): 5})
+    assert not isinstance(caught.value, CommitFailedError)  # it was never assigned
+    assert cluster.committed("g") == {}
 
 
 async def test_a_commit_while_the_others_join_succeeds(make: Make, cluster: FakeCluster) -> None:
