@@ -38,6 +38,8 @@ class KafkaError(RuntimeError):
         duplicate: Self = make(*args)
         duplicate.__dict__.update(self.__dict__)
         duplicate.__cause__ = self.__cause__
+        # Assigning a cause, even None, hides the context that the copy gets when it is raised.
+        duplicate.__suppress_context__ = self.__suppress_context__
         return duplicate
 
 

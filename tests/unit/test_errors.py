@@ -98,6 +98,16 @@ def test_copies_keep_cause_and_attributes() -> None:
     assert twin.__traceback__ is None
 
 
+def test_copies_do_not_hide_the_context_that_they_are_raised_in() -> None:
+    error = errors.KafkaTimeoutError("too late")
+    assert not copy.copy(error).__suppress_context__
+    try:
+        raise error from None
+    except errors.KafkaError:
+        pass
+    assert copy.copy(error).__suppress_context__
+
+
 def test_text_of_errors() -> None:
     assert str(errors.KafkaTimeoutError()) == "KafkaTimeoutError"
     assert str(errors.KafkaTimeoutError("too late")) == "KafkaTimeoutError: too late"
