@@ -199,7 +199,8 @@ class Traced:
             raise RuntimeError("iterate within `async with traced(consumer) as records`")
         record = await anext(self._records)
         if not hasattr(self._consumer, "_telemetry"):  # else its reads count
-            self._count(record)
+            with self._telemetry.shielded("the measurement of a poll"):
+                self._count(record)
         current = Processing(
             [record], self._telemetry, parent=self._parent, consumer=self._consumer
         )

@@ -116,13 +116,17 @@ class Interceptors:
         for interceptor, record in zip(self._chain, records, strict=True):
             try:
                 interceptor._on_cancelled(record)
-            except Exception:
-                log.exception(
-                    "%s: _on_cancelled() of %r failed",
-                    self._name,
-                    interceptor,
-                    extra=log_extra(self._name),
-                )
+            except Exception as failure:
+                method = "_on_cancelled"
+                times = self._failures.on_failure(interceptor, method, failure, monotonic())
+                if times is not None:
+                    log.exception(
+                        "%s: _on_cancelled() of %r failed%s",
+                        self._name,
+                        interceptor,
+                        times,
+                        extra=log_extra(self._name),
+                    )
 
     def close(self) -> None:
         """Close each interceptor; the producer is closed."""

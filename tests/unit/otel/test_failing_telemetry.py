@@ -116,6 +116,36 @@ async def test_a_key_without_text(cluster: FakeCluster, recorded: Recorded) -> N
         assert (await anext(records)).value == b"one"
 
 
+async def test_a_count_that_fails_loses_no_record(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        def add(self, amount: int, attributes: Any = None) -> None:
+            raise LookupError("no meter")
+
+    for number in range(2):
+        cluster.produce("orders", b"%d" % number)
+    telemetry = telemetry_of(failing("never"))
+    monkeypatch.setattr(telemetry, "consumed", Broken())
+    async with (
+        consumer_of(cluster) as consumer,
+        traced(consumer, telemetry=telemetry) as records,
+    ):
+        assert [(await anext(records)).value for _ in range(2)] == [b"0", b"1"]
+
+
+async def test_cancelled_acks_log_a_failure_once(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
+    async with instrument(producer, tracer_provider=failing("end")):
+        for _ in range(5):
+            ack = await producer.send("orders", b"one")
+            ack.cancel()
+    told = [line for line in caplog.records if "_on_cancelled() of" in line.getMessage()]
+    assert len(told) == 1
+
+
 async def test_methods_of_a_subclass_are_called(cluster: FakeCluster, recorded: Recorded) -> None:
     called: list[str] = []
 
