@@ -13,9 +13,9 @@ is tried when the rung before got no response:
 
 Three checks keep a modern broker that is slow or starting from counting as old. A broker that
 answers on rung 2 says which versions it supports, and is asked in the newest one on the same
-connection, with the full timeout: only that answer has the cluster's features, which transactions
-depend on. A broker that answers on rung 3 or 4, and so is up, gets ApiVersions once more there, and
-four times as long as it took to answer. And because a network that cuts connections can make a
+connection: only that answer has the cluster's features, which transactions depend on. A broker that
+answers on rung 3 or 4, and so is up, gets ApiVersions once more there. Both times it may take four
+times as long as it took before. And because a network that cuts connections can make a
 broker look old, the ladder runs twice before the first old broker, or an answer without features,
 is accepted. A silent broker costs ten seconds and seven connections this way, once: the result is
 cached by the broker's address (`api_version_cache`), a guess until a connection that relies on it
@@ -108,6 +108,11 @@ def _longest(options: ConnectionOptions) -> float:
     return min(options.connect_timeout, options.request_timeout)
 
 
+def _patience(least: float, took: float, options: ConnectionOptions) -> float:
+    """Return the seconds to wait for a broker whose last response took `took` seconds."""
+    return min(max(least, PATIENCE * took), _longest(options))
+
+
 def _rungs(options: ConnectionOptions, known: Known | None) -> Sequence[Rung]:
     if options.api_version is not None and is_before_api_versions(options.api_version):
         return (Rung.ASSUME,)
@@ -168,13 +173,16 @@ async def find_versions(
         # It was upgraded: only an answer in the newer version has the features.
         return await _negotiate(channel, options, found[1].api_versions, timeout, expected)
     if rung is Rung.NEGOTIATE_PLAINLY:
+        asked_at = asyncio.get_running_loop().time()
         versions, learned = await _negotiate(channel, options, 0, timeout)
+        took = asyncio.get_running_loop().time() - asked_at
         newest = learned.api_versions
         if newest == 0:
             return versions, learned
         try:
             # Silence on rung 1 proves nothing about a broker that answers now.
-            return await _negotiate(channel, options, newest, _longest(options), expected)
+            patience = _patience(2 * STEP_TIMEOUT, took, options)
+            return await _negotiate(channel, options, newest, patience, expected)
         except KafkaConnectionError:
             log.info("%s: %s answers ApiVersions 0 but not %d", options.client_id, channel, newest)
             return versions, Known(api_versions=0, plain=True)
@@ -190,8 +198,8 @@ async def find_versions(
         # Version 0 without topics requests all of them: naming one might create it.
         await channel.request(MetadataRequest(topics=[]), 0, timeout=timeout)
     took = asyncio.get_running_loop().time() - asked_at
-    patience = min(max(STEP_TIMEOUT, PATIENCE * took), _longest(options))
     try:
+        patience = _patience(STEP_TIMEOUT, took, options)
         return await _negotiate(channel, options, FIRST_ASKED, patience)
     except KafkaConnectionError:
         log.info(
