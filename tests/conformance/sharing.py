@@ -215,6 +215,18 @@ class Sharer:
         topic: str | None = None,
     ) -> Any:
         """Acknowledge, and record the response."""
+        request = self.acknowledge_request(acks, epoch=epoch, renew=renew, topic=topic)
+        return await self.target.ask(request, version, self.name)
+
+    def acknowledge_request(
+        self,
+        acks: dict[int, Sequence[Range]] | None = None,
+        *,
+        epoch: int | None = None,
+        renew: bool = False,
+        topic: str | None = None,
+    ) -> ShareAcknowledgeRequest:
+        """Acknowledgements for partitions of the first topic; each request counts."""
         parts = [
             share_acknowledge.AcknowledgePartition(
                 index, [share_acknowledge.AcknowledgementBatch(a, b, list(c)) for a, b, c in ranges]
@@ -226,10 +238,9 @@ class Sharer:
             if parts
             else []
         )
-        request = ShareAcknowledgeRequest(
+        return ShareAcknowledgeRequest(
             self.group, self.member_id, self._count(epoch), renew, topics
         )
-        return await self.target.ask(request, version, self.name)
 
     def _count(self, epoch: int | None) -> int:
         sent = self.session if epoch is None else epoch

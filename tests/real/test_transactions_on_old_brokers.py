@@ -34,13 +34,17 @@ def producer_of(cluster: KafkaCluster, name: str) -> AIOKafkaProducer:
 async def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
     places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     found = []
-    async with AIOKafkaConsumer(
-        bootstrap_servers=cluster.bootstrap_servers,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-    ) as consumer:
+    async with (
+        AIOKafkaConsumer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        ) as consumer,
+        AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers) as other,
+    ):
         consumer.assign(places)
-        ends = await consumer.end_offsets(places)
+        # The log ends: the last stable offsets may be those before the last markers.
+        ends = await other.end_offsets(places)
         while any([await consumer.position(place) < ends[place] for place in places]):
             for records in (await consumer.getmany(timeout_ms=100)).values():
                 found += [record.value for record in records if record.value is not None]

@@ -60,14 +60,21 @@ def stored(
 async def _stored(kafka: RealKafka, topic: str, partitions: int, isolation: str) -> list[Any]:
     places = [TopicPartition(topic, number) for number in range(partitions)]
     found: list[Any] = []
-    async with AIOKafkaConsumer(
-        bootstrap_servers=kafka.bootstrap_servers,
-        isolation_level=isolation,
-        auto_offset_reset="earliest",
-    ) as consumer:
+    servers = kafka.bootstrap_servers
+    async with (
+        AIOKafkaConsumer(
+            bootstrap_servers=servers, isolation_level=isolation, auto_offset_reset="earliest"
+        ) as consumer,
+        AIOKafkaConsumer(bootstrap_servers=servers) as other,
+    ):
         consumer.assign(places)
         async with asyncio.timeout(PATIENCE):
-            ends = await consumer.end_offsets(places)
+            log_ends = await other.end_offsets(places)
+            for _ in range(50):  # the last markers follow soon, unless a transaction is still open
+                ends = await consumer.end_offsets(places)
+                if all(ends[each] >= log_ends[each] for each in places):
+                    break
+                await asyncio.sleep(0.1)
             while any([await consumer.position(each) < ends[each] for each in places]):
                 for records in (await consumer.getmany(timeout_ms=100)).values():
                     found += records

@@ -58,10 +58,14 @@ def read_back(kafka: RealKafka, topic: str, partitions: int) -> list[list[Record
             auto_offset_reset="earliest",
             isolation_level="read_committed",
         )
-        async with consumer:
+        async with (
+            consumer,
+            AIOKafkaConsumer(bootstrap_servers=kafka.bootstrap_servers) as other,
+        ):
             all_of_it = [TopicPartition(topic, number) for number in range(partitions)]
             consumer.assign(all_of_it)
-            ends = await consumer.end_offsets(all_of_it)
+            # The log ends: the last stable offsets may be those before the last markers.
+            ends = await other.end_offsets(all_of_it)
             while any([await consumer.position(tp) < end for tp, end in ends.items()]):
                 for tp, records in (await consumer.getmany(timeout_ms=200)).items():
                     found[tp.partition] += [(r.key, r.value, tuple(r.headers)) for r in records]
