@@ -78,6 +78,16 @@ async def offset_of(bootstrap: str, group: str, topic: str) -> int | None:
         return offset
 
 
+async def wait_for_offset(bootstrap: str, group: str, topic: str, expected: int) -> None:
+    """Wait until the transaction that committed an offset has its marker.
+
+    Kafka writes the marker after it has answered the producer.
+    """
+    async with asyncio.timeout(PATIENCE):
+        while await offset_of(bootstrap, group, topic) != expected:
+            await asyncio.sleep(0.05)
+
+
 # Row 11: transactions
 
 
@@ -191,7 +201,7 @@ async def test_offset_arguments_of_send_offsets(
             await producer.send(name, b"made of them")
             await producer.send_offsets_to_transaction({place: form}, group)
             await producer.commit_transaction()
-            assert await offset_of(bootstrap, group, name) == 5 + number
+            await wait_for_offset(bootstrap, group, name, 5 + number)
         await producer.begin_transaction()
         await producer.send_offsets_to_transaction({place: 9}, group)
         await producer.abort_transaction()
@@ -294,7 +304,7 @@ async def test_offsets_of_a_former_member_are_rejected(
             await producer.abort_transaction()
             async with producer.transaction():
                 await producer.send_offsets_to_transaction({place: 3}, successor.group_metadata())
-    assert await offset_of(bootstrap, group, name) == 3
+    await wait_for_offset(bootstrap, group, name, 3)
 
 
 # Row 10: authorization
