@@ -43,6 +43,7 @@ from aiokafka_lite.cluster.broker import Purpose
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import metadata_request
+from aiokafka_lite.cluster.outage import RepeatedKinds
 from aiokafka_lite.consumer.buffering.fetch_buffer import FetchBuffer
 from aiokafka_lite.consumer.consumer_options import ConsumerOptions
 from aiokafka_lite.consumer.partitions.fetch_source import UNKNOWN_EPOCH
@@ -151,6 +152,7 @@ class Validation:
             set()
         )  # considered again when more records were delivered
         self._outdated: dict[PartitionState, _Outdated] = {}
+        self._failures = RepeatedKinds()  # for the log
 
     def close(self) -> None:
         """Send no more requests."""
@@ -387,12 +389,17 @@ class Validation:
             if self._still_applies(asked):
                 self._fail(asked.state, error, stays=False)
         else:
+            # One line for all partitions: a broker that starts fails for each, several times.
+            times = self._failures.on_event(type(error).__name__, self._loop.time())
+            if times is None:
+                return
             level = logging.INFO if error.retriable else logging.WARNING
             log.log(
                 level,
-                "%s: Validating the position of %s failed: %s; retrying",
+                "%s: Validating the position of %s failed%s: %s; retrying",
                 self._options.log_name,
                 asked.state,
+                times,
                 error,
                 extra=log_extra(self._options.log_name, asked.state.tp),
             )

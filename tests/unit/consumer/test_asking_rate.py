@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,7 +15,8 @@ from aiokafka_lite.protocol.messages.fetch import FetchResponse
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import FakeCluster
-from tests.unit.consumer.makers import append, numbered
+from tests.unit.consumer.conftest import MakeConsumer
+from tests.unit.consumer.makers import append, numbered, until
 
 pytestmark = pytest.mark.unhurried
 
@@ -163,3 +165,16 @@ async def rate_of(state: State, reading: bool) -> float:
                 task.cancel()
                 await asyncio.wait([task])
             return rate
+
+
+async def test_failed_validations_are_logged_once(
+    cluster: FakeCluster, make: MakeConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with make(retry_backoff_ms=10, retry_backoff_max_ms=20) as consumer:
+        consumer.assign([P0])
+        before = cluster.count(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+        never_valid(cluster, consumer)
+        await until(lambda: cluster.count(ApiKey.OFFSET_FOR_LEADER_EPOCH) >= before + 4)
+    told = [line for line in caplog.records if "Validating the position" in line.getMessage()]
+    assert len(told) == 1
