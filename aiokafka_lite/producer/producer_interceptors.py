@@ -100,16 +100,7 @@ class Interceptors:
             try:
                 interceptor.on_completion(record, metadata, error)
             except Exception as failure:
-                method = "on_acknowledgement"
-                times = self._failures.on_failure(interceptor, method, failure, monotonic())
-                if times is not None:
-                    log.exception(
-                        "%s: on_acknowledgement() of %r failed%s",
-                        self._name,
-                        interceptor,
-                        times,
-                        extra=log_extra(self._name),
-                    )
+                self._log_failure(interceptor, "on_acknowledgement", failure)
 
     def _let_go(self, records: Sequence[ProducerRecord]) -> None:
         """Tell each interceptor that the record's outcome will not be reported."""
@@ -117,16 +108,23 @@ class Interceptors:
             try:
                 interceptor._on_cancelled(record)
             except Exception as failure:
-                method = "_on_cancelled"
-                times = self._failures.on_failure(interceptor, method, failure, monotonic())
-                if times is not None:
-                    log.exception(
-                        "%s: _on_cancelled() of %r failed%s",
-                        self._name,
-                        interceptor,
-                        times,
-                        extra=log_extra(self._name),
-                    )
+                self._log_failure(interceptor, "_on_cancelled", failure)
+
+    def _log_failure(
+        self, interceptor: ProducerInterceptor, method: str, failure: Exception
+    ) -> None:
+        """Log an exception of an interceptor: the first of its kind, then a count once a minute."""
+        times = self._failures.on_failure(interceptor, method, failure, monotonic())
+        if times is not None:
+            log.error(
+                "%s: %s() of %r failed%s",
+                self._name,
+                method,
+                interceptor,
+                times,
+                exc_info=failure,
+                extra=log_extra(self._name),
+            )
 
     def close(self) -> None:
         """Close each interceptor; the producer is closed."""

@@ -126,9 +126,7 @@ class Outcome(OutcomeCore):
         for first, last, error in self.failures:
             if first <= offset <= last:
                 # One exception for all records would collect the tracebacks of all.
-                duplicate = copy.copy(error)
-                duplicate.__cause__ = error.__cause__
-                raise duplicate
+                raise copy.copy(error)
         for first, last, deadline in self.deadlines:
             if first <= offset <= last:
                 return deadline

@@ -117,6 +117,7 @@ COMPUTED = {
     ("consumer/core.py", "_on_task_error"): "... crashed",
     ("read_process_write.py", "_on_task_error"): "exactly_once",
     ("read_process_write.py", "_waited_for"): "did not complete within max_block_ms",
+    ("producer/producer_interceptors.py", "_log_failure"): "on_acknowledgement() of",
     ("share/loss_log.py", "_write"): "were not acknowledged",
     ("share/share_core.py", "_on_task_error"): "... crashed",
 }

@@ -198,7 +198,6 @@ class Outcomes(Generic[K, V]):
             self._settle(item, last)  # the quota is the reason, not the time
             return
         mine = copy.copy(error)
-        mine.__cause__ = error.__cause__
         if last is not None and last is not error and isinstance(error, KafkaTimeoutError):
             mine = type(error)(f"{self.label(item)}: timed out: {last}")
             mine.__cause__ = last

@@ -93,5 +93,4 @@ def _fresh(error: KafkaError) -> KafkaError:
     """Return a copy to raise: a stored error would collect the tracebacks of all its raises."""
     fresh = copy.copy(error)
     fresh.__dict__.pop("__notes__", None)
-    fresh.__cause__ = error.__cause__
     return fresh
