@@ -71,16 +71,65 @@ cdef inline PyObject* running_loop_entry() except? NULL:
 # A native awaitable returns its result to its awaiter, at the least cost.
 cdef extern from *:
     """
-    /* StopIteration(value), without the traceback that raising it in Cython would build. From Python
-       3.12 on, `await` itself takes it apart: it is made by hand there, without `args`, in half of the
-       time. A tuple (a RecordMetadata is one) given to PyErr_SetObject would be unpacked into its
-       arguments. */
+    #if PY_VERSION_HEX >= 0x030C0000 && !defined(PYPY_VERSION)
+    /* From Python 3.12 on, `await` takes a result out of a StopIteration. These are made by hand,
+       without `args`, of a subclass whose freed objects are used again: that saves 370 of the 1,640
+       instructions that an await of an Ack takes. An object that Python code has touched (it has a
+       traceback, a context, arguments) is really freed. */
+    static PyTypeObject akl_stop_type;
+    #ifndef Py_GIL_DISABLED
+    #define AKL_SPARE_STOPS 8
+    static PyStopIterationObject *akl_spare_stops[AKL_SPARE_STOPS];
+    static int akl_spare_stop_count = 0;
+
+    static void akl_free_stop(PyObject *self) {
+        PyStopIterationObject *stop = (PyStopIterationObject *)self;
+        PyObject *value;
+        if (akl_spare_stop_count == AKL_SPARE_STOPS || stop->dict || stop->notes
+                || stop->traceback || stop->context || stop->cause || stop->suppress_context
+                || !stop->args || PyTuple_GET_SIZE(stop->args)) {
+            ((PyTypeObject *)PyExc_StopIteration)->tp_dealloc(self);
+            return;
+        }
+        PyObject_GC_UnTrack(self);
+        value = stop->value;
+        stop->value = NULL;
+        akl_spare_stops[akl_spare_stop_count++] = stop;
+        Py_XDECREF(value); /* may run code that takes the spare one */
+    }
+    #endif
+
+    static PyStopIterationObject *akl_new_stop(void) {
+        PyStopIterationObject *stop;
+    #ifndef Py_GIL_DISABLED
+        if (akl_spare_stop_count) {
+            stop = akl_spare_stops[--akl_spare_stop_count];
+            PyObject_Init((PyObject *)stop, &akl_stop_type);
+            PyObject_GC_Track(stop);
+            return stop;
+        }
+    #endif
+        if (!akl_stop_type.tp_basicsize) {
+            akl_stop_type.tp_name = "StopIteration";
+            akl_stop_type.tp_base = (PyTypeObject *)PyExc_StopIteration;
+            akl_stop_type.tp_flags = Py_TPFLAGS_DEFAULT;
+    #ifndef Py_GIL_DISABLED
+            akl_stop_type.tp_dealloc = akl_free_stop;
+    #endif
+            if (PyType_Ready(&akl_stop_type)) return NULL;
+        }
+        stop = (PyStopIterationObject *)akl_stop_type.tp_alloc(&akl_stop_type, 0);
+        if (stop) stop->args = PyTuple_New(0); /* a constant of the interpreter */
+        return stop;
+    }
+    #endif
+
+    /* Raises StopIteration(value), without the traceback that raising it in Cython would build. A
+       tuple (a RecordMetadata is one) given to PyErr_SetObject would be unpacked into its arguments. */
     static inline void akl_stop_with(PyObject *value) {
     #if PY_VERSION_HEX >= 0x030C0000 && !defined(PYPY_VERSION)
-        PyTypeObject *type = (PyTypeObject *)PyExc_StopIteration;
-        PyStopIterationObject *stop = (PyStopIterationObject *)type->tp_alloc(type, 0);
+        PyStopIterationObject *stop = akl_new_stop();
         if (!stop) return;
-        stop->args = PyTuple_New(0); /* a constant of the interpreter */
         stop->value = Py_NewRef(value);
         PyErr_SetRaisedException((PyObject *)stop);
     #else

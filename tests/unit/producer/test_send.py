@@ -176,6 +176,19 @@ async def test_cancelling_its_task_cancels_the_wait_alone(make_producer: Make) -
         assert values(cluster) == [b"0", b"1", b"2", b"3"]
 
 
+async def test_a_stop_iteration_that_is_kept_keeps_its_value(make_producer: Make) -> None:
+    async with FakeCluster(topics={"orders": 1}) as cluster, make_producer(cluster) as producer:
+        await producer.send_and_wait("orders", b"0")
+        stops = []
+        for _ in range(30):
+            with pytest.raises(StopIteration) as stop:
+                producer.send("orders", b"1").send(None)
+            assert "changed" not in stop.value.args
+            stop.value.args = ("changed",)
+            stops.append(stop.value)
+        assert [(await stop.value).offset for stop in stops] == list(range(1, 31))
+
+
 async def test_a_send_driven_like_a_coroutine(make_producer: Make) -> None:
     async with FakeCluster(topics={"orders": 1}) as cluster, make_producer(cluster) as producer:
         await producer.send_and_wait("orders", b"0")

@@ -98,6 +98,24 @@ async def test_a_stream_gives_every_record_once_and_ends(delivery: ModuleType) -
     assert source.calls == 3
 
 
+async def test_a_stream_keeps_no_record_that_it_gave(delivery: ModuleType) -> None:
+    class Value:
+        pass
+
+    build = delivery.__name__.rsplit("_", 1)[1]
+    make = import_module(f"aiokafka_lite._consumer_record_{build}").ConsumerRecord
+    values = [Value() for _ in range(20)]
+    references = [weakref.ref(value) for value in values]
+    records = [make("orders", 0, n, 0, 0, None, v, None, -1, 5, ()) for n, v in enumerate(values)]
+    source = Source(delivery, [delivery.Chunk(records, 0, 20, True)])
+    stream = delivery.RecordStream(source.delivery, source.next, None)
+    for _ in range(20):
+        await anext(stream)
+    source.delivery.current = delivery.EMPTY
+    del values, records
+    assert [reference() for reference in references] == [None] * 20
+
+
 async def test_the_slow_path_is_called_after_the_timeout(delivery: ModuleType) -> None:
     source = Source(delivery, [chunk(delivery, list(range(100)), 100)])
     stream = delivery.RecordStream(source.delivery, source.next, None)
