@@ -31,6 +31,7 @@ SLOTS := 2
 # then as flaky. AGAIN=0 tolerates none.
 AGAIN := 5
 PARTS := test-real test-spark test-fast test-pure
+RELEASE := test-long test-brokers test-asan wheel-test oracle fuzz explore
 GATES  = $(BIN)/python -m tools.gates --slots $(SLOTS) --again $(AGAIN) --logs $(DONE)/logs --made $(DONE)/spark --made $(DONE)/archive --made $(DONE)/docs
 
 # pytest rewrites the assertions of 480 files: cache them, rather than repeat it in each process.
@@ -45,7 +46,7 @@ NATIVE_SOURCES := $(shell find aiokafka_lite -name '*.pyx' -o -name '*.pxd' -o -
 PIP   := AIOKAFKA_LITE_NO_NATIVE=1 $(BIN)/python -m pip -q --disable-pip-version-check
 QUIET := > $(DONE)/install.log 2>&1 || { cat $(DONE)/install.log; exit 1; }
 
-.PHONY: help venv ready demo pipeline check test test-fast test-pure test-asan test-other-python wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once endurance fault-bill scale spark-judge lint format bench bench-gate docs \
+.PHONY: help venv ready demo pipeline check release-check test test-fast test-pure test-asan test-other-python wheel-test test-real test-spark test-long test-conformance test-brokers explore interop oracle fuzz fuzz-asan chaos chaos-producer chaos-consumer chaos-transactions chaos-share chaos-addresses chaos-tokens chaos-exactly-once endurance fault-bill scale spark-judge lint format bench bench-gate docs \
         kafka clean
 .DEFAULT_GOAL := help
 
@@ -148,6 +149,9 @@ test: ## Run all tests except long ones and those of old brokers, in both builds
 
 check: ready ## Run make test, lint and docs with one summary, as CI does
 	@$(GATES) $(PARTS) test-other-python lint docs bench-gate
+
+release-check: ready ## Run what make check leaves out and a release needs; hours
+	@$(GATES) --slots 1 --limit 14400 $(RELEASE)
 
 test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
 	@# In a new clone, one process rewrites and caches the assertions, instead of all four.
