@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,29 @@ def test_partition_added_while_following_is_read(kafka: RealKafka, shell: Shell,
         reader.communicate(timeout=60)
 
 
+def wait_for_markers(kafka: RealKafka, topic: str) -> None:
+    """Wait until no transaction is open: Kafka writes the markers after it has answered EndTxn."""
+    admin = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    partition = confluent.TopicPartition(topic, 0)
+
+    def end(isolation: Any) -> int:
+        asked = {partition: confluent_admin.OffsetSpec.latest()}
+        listed = admin.list_offsets(asked, isolation_level=isolation)
+        offset: int = listed[partition].result(60).offset
+        return offset
+
+    deadline = time.monotonic() + 60
+    levels = confluent.IsolationLevel
+    while end(levels.READ_COMMITTED) != end(levels.READ_UNCOMMITTED):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_transaction_is_visible_as_a_whole(kafka: RealKafka, shell: Shell, name: Any) -> None:
     topic = name()
     shell.fails(1, "produce", topic, "-J", "--transaction", stdin=b'{"value":"lost"}\nnope\n')
     shell.ok("produce", topic, "--transaction", stdin=b"one\ntwo\n")
+    wait_for_markers(kafka, topic)
     assert shell.ok("consume", topic, "-e", "--committed") == b"one\ntwo\n"
     # The log ends with a control record, and the aborted record with another.
     assert shell.ok("consume", topic, "--tail", "2", "-e") == b"one\ntwo\n"
@@ -149,6 +169,7 @@ def test_tail_walks_back_over_an_aborted_transaction(
     shell.ok("produce", topic, stdin=b"kept 1\nkept 2\n")
     aborted = b"61\n" * 50 + b"zz\n"
     shell.fails(1, "produce", topic, "-f", r"%v{hex}\n", "--transaction", stdin=aborted)
+    wait_for_markers(kafka, topic)
     assert shell.ok("consume", topic, "--tail", "2", "-e", "--committed") == b"kept 1\nkept 2\n"
 
 
