@@ -308,6 +308,11 @@ def _batch_at(view: memoryview, offset: int) -> _Batch | None:
             base, last = last, last + delta
         if size < smallest:
             return None
+        following = view[at + size : at + size + MAGIC_AT + 1]
+        if len(following) > MAGIC_AT and following[MAGIC_AT] > 1:
+            # This header may be what is corrupt. Where the next batch begins, this one has ended.
+            next_base = int.from_bytes(following[:8], "big", signed=True)
+            last = next_base - 1 if next_base > base else last
         if last >= offset:
             return _Batch(base, last, at, at + size)
         at += size

@@ -544,9 +544,11 @@ async def test_a_batch_after_a_batch_with_surplus_bytes_is_read(cluster, make) -
     assert seen == [b"0", b"1", b"2"]
 
 
+@pytest.mark.parametrize("delta", [0, 2, 100])
 @pytest.mark.parametrize("policy", ["reject", "release", "raise"])
-async def test_offsets_that_a_corrupt_header_hides_are_not_gaps(policy) -> None:
-    """The header claims an end before the first acquired offset, so the next batch is found."""
+async def test_a_corrupt_last_offset_delta_costs_its_own_batch_only(policy, delta) -> None:
+    """The header claims an end before the first acquired offset, among those of its batch, or
+    after those of the next batch. None of its offsets is a gap; the next batch is read."""
 
     class Owner:
         def on_marked(self, acquisition: Acquisition) -> None: ...
@@ -558,7 +560,7 @@ async def test_offsets_that_a_corrupt_header_hides_are_not_gaps(policy) -> None:
         return bytearray(base.to_bytes(8, "big") + bytes(builder.seal(0))[8:])
 
     data = batch(5)
-    data[23:27] = bytes(4)  # the last offset delta
+    data[23:27] = delta.to_bytes(4, "big")
     tp, ranges = TopicPartition("jobs", 0), [AcquiredRange(7, 14, 1)]
     decoding = Decoding(on_undecodable=policy)
     marked = decoding.acquire(
@@ -572,6 +574,7 @@ async def test_offsets_that_a_corrupt_header_hides_are_not_gaps(policy) -> None:
     assert sum(isinstance(item, KafkaError) for item in items) == (policy == "raise")
     assert [item.offset for item in items[-5:]] == list(range(10, 15))
     assert GAP not in marked[0].states
+    assert len(items) == 5 + (policy == "raise")
 
 
 # arguments
