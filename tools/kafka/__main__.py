@@ -9,11 +9,16 @@ import argparse
 import signal
 import sys
 import time
+from typing import Final
 
 from tools.kafka import jars
 from tools.kafka.broker import BrokerFailed
 from tools.kafka.cluster import KafkaCluster
 from tools.kafka.releases import NEWEST
+
+_TICK: Final = 0.5
+"""Seconds of one wait. Python runs a signal's handler before or after a wait: one that arrives just
+before `signal.pause` would have no effect."""
 
 
 def main() -> int:
@@ -30,15 +35,15 @@ def main() -> int:
         with KafkaCluster(
             asked.version, asked.nodes, port=asked.port, heap=asked.heap, quick=False
         ) as cluster:
-            print(cluster.bootstrap_servers, flush=True)
-            print(
-                f"Kafka {cluster.version} is up after {time.monotonic() - began:.1f} s; "
-                f"logs in {cluster.folder}; Ctrl-C stops it",
-                file=sys.stderr,
-            )
-            try:
+            try:  # a script may send the signal as soon as it has read the address
+                print(
+                    f"Kafka {cluster.version} is up after {time.monotonic() - began:.1f} s; "
+                    f"logs in {cluster.folder}; Ctrl-C stops it",
+                    file=sys.stderr,
+                )
+                print(cluster.bootstrap_servers, flush=True)
                 while True:
-                    signal.pause()
+                    time.sleep(_TICK)
             except KeyboardInterrupt:
                 pass  # the normal way to end
     except (BrokerFailed, jars.KafkaNotAvailable, ValueError) as error:
