@@ -5,7 +5,8 @@
 #     sh tools/test_asan.sh PYTHON FOLDER [arguments of pytest]
 #
 # SUITES and PROGRAMS choose what is run, and for how long. With FRAMES, it runs all fuzzers instead,
-# each with so many inputs. Needs a compiler with libasan (gcc).
+# each with so many inputs, in pieces of PIECE inputs with a seed each; a fuzzer that fails does not
+# keep the others from running. Needs a compiler with libasan (gcc).
 set -eu
 
 python=$(command -v "$1")
@@ -37,13 +38,24 @@ AIOKAFKA_LITE_REQUIRE_NATIVE=1 LDFLAGS="-fsanitize=address" \
 export LD_PRELOAD="$library" ASAN_OPTIONS="detect_leaks=0:quarantine_size_mb=32" PYTHONMALLOC=malloc
 export PYTHONPATH="$PWD" AIOKAFKA_LITE_REQUIRE_NATIVE=1
 
+failed=
+fuzz() { # MODULE OPTION INPUTS
+    left=$3
+    while [ "$left" -gt 0 ]; do
+        piece=$((left < ${PIECE:-1000000} ? left : ${PIECE:-1000000}))
+        "$python" -m "tests.fuzz.$1" "$2" "$piece" || { failed="$failed $1"; return; }
+        left=$((left - piece))
+    done
+}
 if [ -n "${FRAMES:-}" ]; then
-    "$python" -m tests.fuzz.protocol --frames "$FRAMES"
-    "$python" -m tests.fuzz.records --sets "$FRAMES"
-    "$python" -m tests.fuzz.native --programs "$FRAMES"
-    "$python" -m tests.fuzz.broker --frames "$FRAMES"
-    "$python" -m tests.fuzz.handshake --bytes "$FRAMES"
-    exec "$python" -m tests.fuzz.extremes --limit "$((FRAMES / 1000 + 1))"
+    fuzz protocol --frames "$FRAMES"
+    fuzz records --sets "$FRAMES"
+    fuzz native --programs "$FRAMES"
+    fuzz broker --frames "$FRAMES"
+    fuzz handshake --bytes "$FRAMES"
+    fuzz extremes --limit "$((FRAMES / 1000 + 1))"
+    [ -z "$failed" ] || { echo "failed:$failed" >&2; exit 1; }
+    exit
 fi
 "$python" -m tests.fuzz.native --programs "$programs"
 "$python" -m tests.fuzz.records --sets "$programs"

@@ -26,12 +26,13 @@ from aiokafka_lite.testing.client_session import Session
 from aiokafka_lite.testing.configs.config_store import ConfigResource
 from aiokafka_lite.testing.context import CloseConnection, Delayed
 from aiokafka_lite.testing.security.authorizer import Authorizer
+from tests.fuzz.costs import SANITIZER_FACTOR, is_sanitized
 from tests.fuzz.request_maker import RequestMaker
 from tests.fuzz.share_member import ShareMember
 from tests.unit.testing.raw import SocketlessBroker
 
 CPU_LIMIT: Final = 0.1
-"""Seconds of the processor that one request may take."""
+"""Seconds of the processor that one request may take, without a sanitizer."""
 MEMORY_LIMIT: Final = 50 * 1024
 """KiB that one request may add to the process."""
 REQUESTS_PER_CLUSTER: Final = 500
@@ -217,11 +218,19 @@ def run(requests: int, seed: int) -> int:
     slowest = (0.0, "")
     started = time.monotonic()
     done = 0
+    cpu_limit = CPU_LIMIT * (SANITIZER_FACTOR if is_sanitized() else 1)
     while done < requests:
         its_seed, oddity = chance.randrange(2**32), chance.choice((0.0, 0.02, 0.1, 0.4))
         nodes, refusing = chance.choice((1, 3)), chance.random() < 0.1
         sharing = chance.random() < 0.3
-        fuzz = Fuzz(its_seed, nodes=nodes, oddity=oddity, refusing=refusing, sharing=sharing)
+        fuzz = Fuzz(
+            its_seed,
+            nodes=nodes,
+            oddity=oddity,
+            refusing=refusing,
+            cpu_limit=cpu_limit,
+            sharing=sharing,
+        )
         for number in range(min(REQUESTS_PER_CLUSTER, requests - done)):
             try:
                 fuzz.step()

@@ -12,7 +12,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["CPU_LIMIT", "Costs", "is_sanitized"]
+__all__ = ["CPU_LIMIT", "SANITIZER_FACTOR", "Costs", "is_sanitized"]
 
 CPU_LIMIT: Final = 0.010
 """Seconds of the processor that reading one input may take, the time that the loop is blocked.
@@ -28,6 +28,7 @@ FIXED_BYTES: Final = 32 * 1024
 """Bytes that any input may allocate: the first use of a class or codec fills its caches."""
 
 SANITIZER_FACTOR: Final = 10
+"""How much slower a sanitizer may make the code."""
 
 _REPEATS: Final = 5
 _SAMPLED: Final = 16  # one of so many inputs is read under tracemalloc, which is slow
