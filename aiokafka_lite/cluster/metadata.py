@@ -10,8 +10,8 @@ Source: MetadataResponse.json, KIP-320, KIP-516, KIP-951.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from aiokafka_lite.errors import (
@@ -38,6 +38,8 @@ OUTDATED_ANSWERS = 10
 lagging broker sends a few. More of them mean that the newer epoch was wrong, or that the topic was
 recreated in a cluster without topic ids. Accepting an older epoch is safe: a broker that does not
 lead the partition rejects requests."""
+
+_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 # Topic errors that are not retriable. Any other error is, including an unexpected server error:
 # 0.8.2 returns it while it starts (the Java client retries as well).
@@ -122,8 +124,7 @@ class LeaderHint(NamedTuple):
     node: Node | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """One topic as last reported.
 
     Attributes:
@@ -136,7 +137,7 @@ class Topic:
     topic_id: UUID | None = None
     error: type[BrokerResponseError] | None = None
     is_internal: bool = False
-    partitions: Mapping[int, Partition] = field(default_factory=dict)
+    partitions: Mapping[int, Partition] = _NOTHING
 
     @property
     def refused(self) -> bool:
@@ -154,8 +155,7 @@ class Topic:
         return all(partition.leader != NO_LEADER for partition in self.partitions.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata:
+class Metadata(NamedTuple):
     """An immutable snapshot of the cluster.
 
     Attributes:
@@ -171,12 +171,12 @@ class Metadata:
     """
 
     version: int = 0
-    brokers: Mapping[int, Node] = field(default_factory=dict)
+    brokers: Mapping[int, Node] = _NOTHING
     controller_id: int = NO_CONTROLLER
     cluster_id: str | None = None
-    topics: Mapping[str, Topic] = field(default_factory=dict)
-    topic_names: Mapping[UUID, str] = field(default_factory=dict)
-    outdated: Mapping[tuple[str, int], int] = field(default_factory=dict, compare=False, repr=False)
+    topics: Mapping[str, Topic] = _NOTHING
+    topic_names: Mapping[UUID, str] = _NOTHING
+    outdated: Mapping[tuple[str, int], int] = _NOTHING
 
     def partition(self, topic: str, partition: int) -> Partition | None:
         """The partition as last reported, or None if it is unknown."""
@@ -219,17 +219,17 @@ class Metadata:
         if not topics:
             return self
         changed = {
-            name: replace(self.topics[name], partitions=partitions)
+            name: self.topics[name]._replace(partitions=partitions)
             for name, partitions in topics.items()
         }
-        return replace(self, topics={**self.topics, **changed}, brokers={**self.brokers, **brokers})
+        return self._replace(topics={**self.topics, **changed}, brokers={**self.brokers, **brokers})
 
     def with_node(self, node: Node) -> Metadata:
         """The snapshot with one more node (a coordinator may be found before a refresh)."""
         known = self.brokers.get(node.node_id)
         if known is not None and (known.host, known.port) == (node.host, node.port):
             return self  # keeps the rack, which a coordinator lookup does not return
-        return replace(self, brokers={**self.brokers, node.node_id: node})
+        return self._replace(brokers={**self.brokers, node.node_id: node})
 
 
 EMPTY = Metadata()

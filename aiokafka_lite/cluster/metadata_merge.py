@@ -25,7 +25,6 @@ Source: MetadataResponse.json, KIP-320, KIP-516.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from uuid import UUID
 
 from aiokafka_lite.cluster.metadata import (
@@ -256,7 +255,7 @@ class Merging:
                     index: _newer(topic.partitions.get(index), partition)
                     for index, partition in reported.partitions.items()
                 }
-                self._topics[name] = replace(reported, partitions=partitions)
+                self._topics[name] = reported._replace(partitions=partitions)
 
 
 def _topic_id(reported: MetadataResponseTopic) -> UUID | None:
@@ -279,7 +278,7 @@ def _with_error(name: str, old: Topic | None, error: type[BrokerResponseError]) 
         partitions = {
             p: known._replace(leader_epoch=UNKNOWN_EPOCH) for p, known in partitions.items()
         }
-    return replace(old, error=error, partitions=partitions)
+    return old._replace(error=error, partitions=partitions)
 
 
 def _check(name: str, partitions: Mapping[int, Partition]) -> None:

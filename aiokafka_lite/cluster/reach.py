@@ -19,10 +19,10 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiokafka_lite.errors import KafkaError
-from aiokafka_lite.structs import HealthState
 
 if TYPE_CHECKING:
     from aiokafka_lite.cluster.broker import Broker
+    from aiokafka_lite.structs import HealthState
 
 __all__ = ["LATELY", "Reach", "StateClock", "reach"]
 

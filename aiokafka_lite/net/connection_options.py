@@ -1,11 +1,10 @@
-"""The options of a connection to a broker, checked once, in one frozen value."""
+"""The options of a connection to a broker, checked once, in one value."""
 
 from __future__ import annotations
 
 import math
 import re
 import ssl
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite._arguments import wire_string
@@ -22,16 +21,46 @@ if TYPE_CHECKING:
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LARGEST_INT32: Final = 2**31 - 1
 
-# The client software names and versions of KIP-511; brokers answer others with INVALID_REQUEST.
-_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """Options of every connection that a client makes.
+    """Options of every connection that a client makes. They never change.
 
-    `known` and `buffers` are not settings but state shared by connections with the same options.
-    Equality ignores them.
+    The arguments are the attributes. They are written out, because a dataclass of this size is slow
+    to import.
+
+    Args:
+        client_id: Name of this client in the broker's logs, metrics and quotas.
+        request_timeout: Seconds until a request without a response fails its whole connection.
+        connect_timeout: Seconds for one address to accept a connection, TLS handshake included;
+            and for a response from a broker that may be too old for ApiVersions.
+        connections_max_idle: Seconds without traffic after which a connection is closed; None for
+            never. Brokers close theirs after ten minutes by default, so with nine the client
+            closes first.
+        max_response_bytes: Largest response accepted. A length above it fails the connection
+            before memory is allocated. It must be above `fetch_max_bytes`, which a single larger
+            batch may exceed.
+        security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        ssl_context: The TLS settings; required with SSL and SASL_SSL, and allowed only with them.
+        mechanism: The SASL mechanism; required with SASL_PLAINTEXT and SASL_SSL, and allowed only
+            there.
+        send_buffer_bytes: The socket's send buffer, SO_SNDBUF; None or -1 leaves it to the
+            operating system, whose own tuning is better on most networks.
+        receive_buffer_bytes: The socket's receive buffer, SO_RCVBUF; None or -1 as above.
+        reconnect_backoff: Seconds before a broker is dialled again after a first failure (KIP-580).
+        reconnect_backoff_max: Upper bound in seconds of that growing delay.
+        rebootstrap_after: Seconds without metadata after which the client bootstraps again
+            (KIP-1102); None: never.
+        check_identity: True if brokers since 4.4 check that they are the expected ones (KIP-1242).
+        proxy: A proxy through which all brokers are reached.
+        canonical_bootstrap: True to use the canonical names of the bootstrap addresses (KIP-235).
+        api_version: Release of the brokers, such as "0.9": saves the detection of brokers before
+            0.10. Brokers since 0.10 always negotiate. None and "auto" detect.
+        client_software_name: Name of this library, sent to the broker (KIP-511).
+        client_software_version: Its version, likewise.
+
+    Attributes:
+        known: Cached facts about brokers; shared by the connections, not a setting.
+        buffers: Memory for large responses; shared by the connections, not a setting.
 
     Raises:
         KafkaConfigurationError: (a ValueError) a value is out of range, or two values contradict
@@ -39,79 +68,65 @@ class ConnectionOptions:
         TypeError: A value has the wrong type.
     """
 
-    client_id: str | None = "aiokafka_lite"
-    """Name of this client in the broker's logs, metrics and quotas."""
-    request_timeout: float = 40.0
-    """Seconds until a request without a response fails its whole connection."""
-    connect_timeout: float = 10.0
-    """Seconds for one address to accept a connection, TLS handshake included; and for a response
-    from a broker that may be too old for ApiVersions."""
-    connections_max_idle: float | None = 540.0
-    """Seconds without traffic after which a connection is closed; None for never. Brokers close
-    theirs after ten minutes by default, so with nine the client closes first."""
-    max_response_bytes: int = 256 * 1024 * 1024
-    """Largest response accepted. A length above it fails the connection before memory is
-    allocated. It must be above `fetch_max_bytes`, which a single larger batch may exceed."""
-    security_protocol: str = "PLAINTEXT"
-    """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
-    ssl_context: ssl.SSLContext | TlsContexts | None = None
-    """The TLS settings; required with SSL and SASL_SSL, and allowed only with them."""
-    mechanism: Mechanism | None = None
-    """The SASL mechanism; required with SASL_PLAINTEXT and SASL_SSL, and allowed only there."""
-    send_buffer_bytes: int | None = None
-    """The socket's send buffer, SO_SNDBUF; None or -1 leaves it to the operating system, whose
-    own tuning is better on most networks."""
-    receive_buffer_bytes: int | None = None
-    """The socket's receive buffer, SO_RCVBUF; None or -1 as above."""
-    reconnect_backoff: float = 0.05
-    """Seconds before a broker is dialled again after a first failure (KIP-580)."""
-    reconnect_backoff_max: float = 1.0
-    """Upper bound in seconds of that growing delay."""
-    rebootstrap_after: float | None = 300.0
-    """Seconds without metadata after which the client bootstraps again (KIP-1102); None: never."""
-    check_identity: bool = True
-    """True if brokers since 4.4 check that they are the expected ones (KIP-1242)."""
-    proxy: Proxy | None = None
-    """A proxy through which all brokers are reached."""
-    canonical_bootstrap: bool = False
-    """True to use the canonical names of the bootstrap addresses (KIP-235)."""
-    api_version: str | None = None
-    """Release of the brokers, such as "0.9": saves the detection of brokers before 0.10. Brokers
-    since 0.10 always negotiate. None and "auto" detect."""
-    client_software_name: str = "aiokafka-lite"
-    """Name of this library, sent to the broker (KIP-511)."""
-    client_software_version: str = __version__
-    known: KnownBrokers = field(default_factory=KnownBrokers, compare=False, repr=False)
-    """Cached facts about brokers; shared by the connections, not a setting."""
-    buffers: ReceiveBuffers = field(default_factory=ReceiveBuffers, compare=False, repr=False)
-    """Memory for large responses; shared by the connections, not a setting."""
-
-    def __post_init__(self) -> None:
-        if self.client_id is not None:
-            wire_string("client_id", self.client_id)
-        for name in ("request_timeout", "connect_timeout"):
-            _seconds(name, getattr(self, name), above_zero=True)
-        for name in ("reconnect_backoff", "reconnect_backoff_max"):
-            _seconds(name, getattr(self, name))
-        if self.connections_max_idle is not None:
-            _seconds("connections_max_idle", self.connections_max_idle, above_zero=True)
-        if self.rebootstrap_after is not None:
-            _seconds("rebootstrap_after", self.rebootstrap_after)
-        _bytes("max_response_bytes", self.max_response_bytes)
-        for name in ("send_buffer_bytes", "receive_buffer_bytes"):
-            size = getattr(self, name)
-            if size == -1:
-                object.__setattr__(self, name, None)
-            elif size is not None:
-                _bytes(name, size)
-        if self.api_version is not None:
-            self._check_api_version(_string("api_version", self.api_version))
-        for name in ("client_software_name", "client_software_version"):
-            if not _SOFTWARE.fullmatch(_string(name, getattr(self, name))):
-                raise KafkaConfigurationError(
-                    f"{name} must consist of letters, digits, '-' and '.', and begin and end with "
-                    f"a letter or digit, not {getattr(self, name)!r}"
-                )
+    def __init__(
+        self,
+        *,
+        client_id: str | None = "aiokafka_lite",
+        request_timeout: float = 40.0,
+        connect_timeout: float = 10.0,
+        connections_max_idle: float | None = 540.0,
+        max_response_bytes: int = 256 * 1024 * 1024,
+        security_protocol: str = "PLAINTEXT",
+        ssl_context: ssl.SSLContext | TlsContexts | None = None,
+        mechanism: Mechanism | None = None,
+        send_buffer_bytes: int | None = None,
+        receive_buffer_bytes: int | None = None,
+        reconnect_backoff: float = 0.05,
+        reconnect_backoff_max: float = 1.0,
+        rebootstrap_after: float | None = 300.0,
+        check_identity: bool = True,
+        proxy: Proxy | None = None,
+        canonical_bootstrap: bool = False,
+        api_version: str | None = None,
+        client_software_name: str = "aiokafka-lite",
+        client_software_version: str = __version__,
+    ) -> None:
+        if client_id is not None:
+            wire_string("client_id", client_id)
+        _seconds("request_timeout", request_timeout, above_zero=True)
+        _seconds("connect_timeout", connect_timeout, above_zero=True)
+        _seconds("reconnect_backoff", reconnect_backoff)
+        _seconds("reconnect_backoff_max", reconnect_backoff_max)
+        if connections_max_idle is not None:
+            _seconds("connections_max_idle", connections_max_idle, above_zero=True)
+        if rebootstrap_after is not None:
+            _seconds("rebootstrap_after", rebootstrap_after)
+        _bytes("max_response_bytes", max_response_bytes)
+        self.client_id: Final = client_id
+        self.request_timeout: Final = request_timeout
+        self.connect_timeout: Final = connect_timeout
+        self.connections_max_idle: Final = connections_max_idle
+        self.max_response_bytes: Final = max_response_bytes
+        self.security_protocol: Final = _string("security_protocol", security_protocol)
+        self.ssl_context: Final = ssl_context
+        self.mechanism: Final = mechanism
+        self.send_buffer_bytes: Final = _socket_buffer("send_buffer_bytes", send_buffer_bytes)
+        self.receive_buffer_bytes: Final = _socket_buffer(
+            "receive_buffer_bytes", receive_buffer_bytes
+        )
+        self.reconnect_backoff: Final = reconnect_backoff
+        self.reconnect_backoff_max: Final = reconnect_backoff_max
+        self.rebootstrap_after: Final = rebootstrap_after
+        self.check_identity: Final = check_identity
+        self.proxy: Final = proxy
+        self.canonical_bootstrap: Final = canonical_bootstrap
+        self.api_version: Final = _release(api_version)
+        self.client_software_name: Final = _software("client_software_name", client_software_name)
+        self.client_software_version: Final = _software(
+            "client_software_version", client_software_version
+        )
+        self.known: Final = KnownBrokers()
+        self.buffers: Final = ReceiveBuffers()
         self._check_security()
 
     @property
@@ -124,16 +139,7 @@ class ConnectionOptions:
         """True if connections authenticate with SASL."""
         return self.security_protocol.startswith("SASL_")
 
-    def _check_api_version(self, release: str) -> None:
-        if release == "auto":
-            object.__setattr__(self, "api_version", None)
-        elif not re.fullmatch(r"\d+(\.\d+){0,3}", release):
-            raise KafkaConfigurationError(
-                f'api_version must be "auto" or a release such as "0.9", not {release!r}'
-            )
-
     def _check_security(self) -> None:
-        _string("security_protocol", self.security_protocol)
         if self.security_protocol not in SECURITY_PROTOCOLS:
             raise KafkaConfigurationError(
                 f"security_protocol must be one of {', '.join(SECURITY_PROTOCOLS)}, "
@@ -172,6 +178,35 @@ def _is_tls_contexts(value: object) -> bool:
 def _string(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {value!r}")
+    return value
+
+
+def _release(value: str | None) -> str | None:
+    if value is None or _string("api_version", value) == "auto":
+        return None
+    if not re.fullmatch(r"\d+(\.\d+){0,3}", value):
+        raise KafkaConfigurationError(
+            f'api_version must be "auto" or a release such as "0.9", not {value!r}'
+        )
+    return value
+
+
+def _software(name: str, value: str) -> str:
+    # The names and versions of KIP-511; brokers answer others with INVALID_REQUEST.
+    letters = _string(name, value).replace("-", "").replace(".", "")
+    ends = value[:1] + value[-1:]
+    if not (letters.isalnum() and ends.isalnum() and value.isascii()):
+        raise KafkaConfigurationError(
+            f"{name} must consist of letters, digits, '-' and '.', and begin and end with "
+            f"a letter or digit, not {value!r}"
+        )
+    return value
+
+
+def _socket_buffer(name: str, value: int | None) -> int | None:
+    if value is None or value == -1:
+        return None
+    _bytes(name, value)
     return value
 
 

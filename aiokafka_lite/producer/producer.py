@@ -328,7 +328,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         interceptors = _checked(interceptors)
         if partitioner is not None and type(partitioner) is DefaultPartitioner:
             partitioner = None
-        self._options = ProducerOptions.checked(
+        self._options = ProducerOptions(
             acks=acks,
             enable_idempotence=enable_idempotence,
             linger_ms=linger_ms,

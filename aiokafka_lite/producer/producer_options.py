@@ -1,7 +1,8 @@
 """Producer options, checked once: public names and milliseconds in, seconds inside."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from aiokafka_lite._arguments import (
@@ -27,9 +28,10 @@ RETRY_BACKOFF_MIN: Final = 0.001
 Partitioner = Callable[[bytes | None, list[int], list[int]], int]
 
 
-@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class ProducerOptions:
     """Options of a producer. Durations are seconds, sizes are bytes.
+
+    The attributes are written out, because a dataclass of this size is slow to import.
 
     Raises:
         KafkaConfigurationError: (a ValueError) A value is out of range, or two values contradict
@@ -37,37 +39,36 @@ class ProducerOptions:
         TypeError: A value has the wrong type.
     """
 
-    acks: int
+    acks: Final[int]
     """0: none; 1: the leader's; -1: those of all in-sync replicas."""
-    idempotent: bool
-    idempotence_required: bool
+    idempotent: Final[bool]
+    idempotence_required: Final[bool]
     """True if idempotence was requested explicitly: nothing is sent without a producer id."""
-    linger: float
-    max_batch_size: int
-    max_request_size: int
-    request_timeout: float
-    delivery_timeout: float
-    max_block: float
-    buffer_memory: int
-    max_in_flight: int
+    linger: Final[float]
+    max_batch_size: Final[int]
+    max_request_size: Final[int]
+    request_timeout: Final[float]
+    delivery_timeout: Final[float]
+    max_block: Final[float]
+    buffer_memory: Final[int]
+    max_in_flight: Final[int]
     """Requests in flight per broker."""
-    retry_backoff: Backoff
-    compression: Compression
-    compression_level: int | None
+    retry_backoff: Final[Backoff]
+    compression: Final[Compression]
+    compression_level: Final[int | None]
     key_serializer: Callable[[Any], Any] | None
     value_serializer: Callable[[Any], Any] | None
-    partitioner: Partitioner | None
+    partitioner: Final[Partitioner | None]
     """None: murmur2 of the key, or sticky without a key."""
-    ignore_keys: bool
-    adaptive: bool
+    ignore_keys: Final[bool]
+    adaptive: Final[bool]
     """Prefer partitions with fewer waiting batches."""
-    availability_timeout: float
+    availability_timeout: Final[float]
     """How long a broker may be unresponsive before its partitions are avoided; 0: for ever."""
-    transactional_id: str | None = None
+    transactional_id: Final[str | None]
 
-    @classmethod
-    def checked(
-        cls,
+    def __init__(
+        self,
         *,
         acks: object,
         enable_idempotence: bool | None,
@@ -90,7 +91,7 @@ class ProducerOptions:
         partitioner_adaptive_partitioning_enable: bool,
         partitioner_availability_timeout_ms: float,
         transactional_id: str | None = None,
-    ) -> "ProducerOptions":
+    ) -> None:
         """Create options from the public arguments.
 
         With `enable_idempotence=None` (the default) idempotence is on unless another option
@@ -140,36 +141,34 @@ class ProducerOptions:
             check_callable(name, serializer)
         retry_backoff = milliseconds("retry_backoff_ms", retry_backoff_ms)
         retry_backoff_max = milliseconds("retry_backoff_max_ms", retry_backoff_max_ms)
-        return cls(
-            acks=level,
-            idempotent=_idempotent(enable_idempotence, level, in_flight),
-            idempotence_required=bool(enable_idempotence),
-            linger=linger,
-            max_batch_size=batch_size,
-            max_request_size=request_size,
-            request_timeout=request_timeout,
-            delivery_timeout=delivery_timeout,
-            max_block=milliseconds("max_block_ms", max_block_ms, most=INT64),
-            buffer_memory=memory,
-            max_in_flight=in_flight,
-            retry_backoff=Backoff(
-                max(retry_backoff, RETRY_BACKOFF_MIN), max(retry_backoff_max, RETRY_BACKOFF_MIN)
-            ),
-            compression=compression,
-            compression_level=compression_level,
-            key_serializer=key_serializer,
-            value_serializer=value_serializer,
-            partitioner=partitioner,
-            ignore_keys=flag("partitioner_ignore_keys", partitioner_ignore_keys),
-            adaptive=flag(
-                "partitioner_adaptive_partitioning_enable",
-                partitioner_adaptive_partitioning_enable,
-            ),
-            availability_timeout=milliseconds(
-                "partitioner_availability_timeout_ms", partitioner_availability_timeout_ms
-            ),
-            transactional_id=transactional_id,
+        self.acks = level
+        self.idempotent = _idempotent(enable_idempotence, level, in_flight)
+        self.idempotence_required = bool(enable_idempotence)
+        self.linger = linger
+        self.max_batch_size = batch_size
+        self.max_request_size = request_size
+        self.request_timeout = request_timeout
+        self.delivery_timeout = delivery_timeout
+        self.max_block = milliseconds("max_block_ms", max_block_ms, most=INT64)
+        self.buffer_memory = memory
+        self.max_in_flight = in_flight
+        self.retry_backoff = Backoff(
+            max(retry_backoff, RETRY_BACKOFF_MIN), max(retry_backoff_max, RETRY_BACKOFF_MIN)
         )
+        self.compression = compression
+        self.compression_level = compression_level
+        self.key_serializer = key_serializer
+        self.value_serializer = value_serializer
+        self.partitioner = partitioner
+        self.ignore_keys = flag("partitioner_ignore_keys", partitioner_ignore_keys)
+        self.adaptive = flag(
+            "partitioner_adaptive_partitioning_enable",
+            partitioner_adaptive_partitioning_enable,
+        )
+        self.availability_timeout = milliseconds(
+            "partitioner_availability_timeout_ms", partitioner_availability_timeout_ms
+        )
+        self.transactional_id = transactional_id
 
 
 def _acks(acks: object) -> int:

@@ -5,8 +5,8 @@ A producer without one never calls this module.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from aiokafka_lite import _arguments
@@ -50,11 +50,12 @@ class RecordSerializers:
 
     def others_of(self, options: ProducerOptions) -> ProducerOptions:
         """Return the options without the serializers that this object calls."""
-        return replace(
-            options,
-            key_serializer=None if self._key is not None else options.key_serializer,
-            value_serializer=None if self._value is not None else options.value_serializer,
-        )
+        others = copy.copy(options)
+        if self._key is not None:
+            others.key_serializer = None
+        if self._value is not None:
+            others.value_serializer = None
+        return others
 
     def before(self, append: Callable[..., Ack | Blocked]) -> Callable[..., Ack | Blocked]:
         """Return an `append` that serializes first.

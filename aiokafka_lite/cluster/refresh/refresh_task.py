@@ -22,7 +22,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from aiokafka_lite._backoff import Backoff
@@ -168,7 +167,7 @@ class RefreshTask:
         )
         self._recovery.on_metadata()
         self._brokers.forget_live()
-        self._on_rebootstrap(replace(metadata, brokers={}, controller_id=NO_CONTROLLER))
+        self._on_rebootstrap(metadata._replace(brokers={}, controller_id=NO_CONTROLLER))
         self.request_all()
 
     async def _refresh(self, *, log_first: bool) -> None:

@@ -1,6 +1,5 @@
 """Connection options are checked once, when they are created."""
 
-import dataclasses
 import ssl
 from typing import Any
 
@@ -16,19 +15,6 @@ def test_defaults_are_valid() -> None:
     assert options.client_id == "aiokafka_lite"
     assert not options.tls
     assert not options.sasl
-    assert options == ConnectionOptions()
-
-
-def test_options_are_immutable() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        ConnectionOptions().request_timeout = 1  # type: ignore[misc]
-
-
-def test_changed_copy_shares_the_version_cache() -> None:
-    options = ConnectionOptions()
-    copy = dataclasses.replace(options, request_timeout=5)
-    assert copy.known is options.known
-    assert copy.buffers is options.buffers
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import socket
 import ssl
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -515,7 +514,7 @@ async def test_a_leader_hint_is_used_with_its_address(
         old = known.leader("orders", 0)
         new = next(node for node in known.brokers.values() if node != old)
         # As if the new leader had joined the cluster only after the last refresh.
-        producer._cluster.metadata = replace(known, brokers={old.node_id: old})
+        producer._cluster.metadata = known._replace(brokers={old.node_id: old})
         cluster.control(ApiKey.METADATA, drop=True, times=None)
         cluster.move_leader("orders", 0, new.node_id)
         await asyncio.wait_for(producer.send_and_wait("orders", b"second"), 5)

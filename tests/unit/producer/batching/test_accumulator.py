@@ -38,7 +38,7 @@ class Bench:
     """An accumulator with two partitions, its pool, and what it called back."""
 
     def __init__(self, room: dict[str, ModuleType], **changes: Any) -> None:
-        options = room["producer_options"].ProducerOptions.checked(**{**OPTIONS, **changes})
+        options = room["producer_options"].ProducerOptions(**{**OPTIONS, **changes})
         self.options = options
         self.pool = room["buffer_memory"].MemoryPool(
             options.buffer_memory, options.max_batch_size, str
