@@ -6,7 +6,7 @@ one error and raises a copy of it.
 
 from typing import Any, ClassVar, Final, Self, cast
 
-from aiokafka_lite.errors.table import CODES, Trait
+from aiokafka_lite.errors.table import AMBIGUOUS, CODES, ENDS_CONSUMER, REFRESH, RETRIABLE
 
 __all__ = ["BrokerResponseError", "KafkaError"]
 
@@ -69,10 +69,10 @@ class BrokerResponseError(KafkaError):
         cls.errno = code
         cls.message, traits = CODES[code]
         cls.description = " ".join((cls.__doc__ or "").split())
-        cls.retriable = Trait.RETRIABLE in traits
-        cls.invalid_metadata = Trait.REFRESH in traits
-        cls.ambiguous = Trait.AMBIGUOUS in traits
-        cls.fatal_to_consumer = Trait.ENDS_CONSUMER in traits
+        cls.retriable = bool(traits & RETRIABLE)
+        cls.invalid_metadata = bool(traits & REFRESH)
+        cls.ambiguous = bool(traits & AMBIGUOUS)
+        cls.fatal_to_consumer = bool(traits & ENDS_CONSUMER)
         _CLASSES[code] = cls
 
     def __str__(self) -> str:

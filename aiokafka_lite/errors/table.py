@@ -7,32 +7,22 @@ code means for a producer and its transaction depends on the request, so it is d
 `producer.produce_errors` and `producer.transactions.transaction_errors`.
 """
 
-from enum import Flag, auto
 from typing import Final
 
+# What a code says about the request that it answers: bits, because an enumeration is slow to
+# import and to test 137 codes with.
+NONE: Final = 0
+RETRIABLE: Final = 1
+"""The same request may succeed later (Java's `RetriableException`)."""
+REFRESH: Final = 2
+"""Fetch metadata before the next attempt (Java's `InvalidMetadataException`)."""
+AMBIGUOUS: Final = 4
+"""The write may have been stored: a leader that is deposed, times out or loses replicas while it
+waits for the followers returns such a code with the records already in its log."""
+ENDS_CONSUMER: Final = 8
+"""This member cannot rejoin its group until the application changes something."""
 
-class Trait(Flag):
-    """What a code says about the request that it answers."""
-
-    NONE = 0
-    RETRIABLE = auto()
-    """The same request may succeed later (Java's `RetriableException`)."""
-    REFRESH = auto()
-    """Fetch metadata before the next attempt (Java's `InvalidMetadataException`)."""
-    AMBIGUOUS = auto()
-    """The write may have been stored: a leader that is deposed, times out or loses replicas while
-    it waits for the followers returns such a code with the records already in its log."""
-    ENDS_CONSUMER = auto()
-    """This member cannot rejoin its group until the application changes something."""
-
-
-NONE: Final = Trait.NONE
-RETRIABLE: Final = Trait.RETRIABLE
-REFRESH: Final = Trait.REFRESH
-AMBIGUOUS: Final = Trait.AMBIGUOUS
-ENDS_CONSUMER: Final = Trait.ENDS_CONSUMER
-
-CODES: Final[dict[int, tuple[str, Trait]]] = {
+CODES: Final[dict[int, tuple[str, int]]] = {
     -1: ("UNKNOWN_SERVER_ERROR", AMBIGUOUS),
     0: ("NONE", NONE),
     1: ("OFFSET_OUT_OF_RANGE", NONE),

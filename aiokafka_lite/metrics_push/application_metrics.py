@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite._arguments import check_callable, flag
@@ -21,11 +20,13 @@ LONGEST_NAME: Final = 255
 """Characters of a name or an attribute: what OpenTelemetry allows for a name."""
 
 
-@dataclass(slots=True)
 class _Metric:
-    measure: Callable[[], float]
-    monotonic: bool
-    failed: bool = False  # True once a failure was logged
+    __slots__ = ("failed", "measure", "monotonic")
+
+    def __init__(self, measure: Callable[[], float], monotonic: bool) -> None:
+        self.measure = measure
+        self.monotonic = monotonic
+        self.failed = False  # True once a failure was logged
 
 
 class ApplicationMetrics:

@@ -17,7 +17,6 @@ from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.errors import IllegalStateError, KafkaTimeoutError, UnsupportedVersionError
 from aiokafka_lite.metrics_push.application_metrics import ApplicationMetrics
-from aiokafka_lite.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:  # loaded if the brokers collect metrics
     from aiokafka_lite.metrics_push.metric_points import ClientMetrics
@@ -26,6 +25,9 @@ if TYPE_CHECKING:  # loaded if the brokers collect metrics
 __all__ = ["MetricsPush"]
 
 log = logging.getLogger(__name__)
+
+GET_TELEMETRY_SUBSCRIPTIONS: Final = 71
+"""The number of the API, whose messages only a client that pushes imports."""
 
 LAST_PUSH_WITHIN: Final = 1.0
 """Seconds that a stop waits for the last push."""
@@ -71,7 +73,7 @@ class MetricsPush:
         """
         if not self.enabled:
             return
-        if self._cluster.lacks_api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS):
+        if self._cluster.lacks_api(GET_TELEMETRY_SUBSCRIPTIONS):
             self._unsupported = True
             return
         from aiokafka_lite.metrics_push.push_task import PushTask

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from aiokafka_lite.net.in_flight import Pending
-from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.message import Response
+from aiokafka_lite.protocol.messages.api_versions import ApiVersionsRequest
 from aiokafka_lite.protocol.versions import BrokerVersions
 
 LONGEST_THROTTLE: Final = 60.0
@@ -37,7 +37,7 @@ def throttle_of(response: Response, versions: BrokerVersions) -> float:
 
 def responds_before_throttling(versions: BrokerVersions) -> bool:
     """True if the throttle begins with the response; before 2.0 it precedes the response."""
-    return versions.supports(ApiKey.API_VERSIONS, 2)
+    return versions.supports(ApiVersionsRequest.api_key, 2)
 
 
 class Throttle:

@@ -17,11 +17,14 @@ from struct import Struct as Layout
 from typing import ClassVar, overload
 
 from aiokafka_lite.errors import KafkaProtocolError, UnsupportedVersionError
-from aiokafka_lite.protocol.api_keys import API_MODULES, ApiKey
+from aiokafka_lite.protocol.api_modules import API_MODULES
 from aiokafka_lite.protocol.message import Message, Request, RequestOf, Response, ResponseT
 from aiokafka_lite.protocol.messages.request_header import RequestHeader
 from aiokafka_lite.protocol.primitives import INT32, Buffer, Reader, write_nullable_string
 from aiokafka_lite.protocol.registry import request_class, response_class
+
+_CONTROLLED_SHUTDOWN = 7
+_API_VERSIONS = 18
 
 _SIZE_AND_HEADER = Layout(">ihhi")
 _KEY_AND_VERSION = Layout(">hh")
@@ -29,14 +32,14 @@ _KEY_AND_VERSION = Layout(">hh")
 
 def request_header_version(api_key: int, version: int) -> int:
     """Return a request's header version; an unknown newer version counts as the newest known."""
-    if api_key == ApiKey.CONTROLLED_SHUTDOWN and version == 0:
+    if api_key == _CONTROLLED_SHUTDOWN and version == 0:
         return 0
     return 2 if version >= request_class(api_key).flexible_from else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
     """Return a response's header version."""
-    if api_key == ApiKey.API_VERSIONS:
+    if api_key == _API_VERSIONS:
         return 0
     return 1 if version >= response_class(api_key).flexible_from else 0
 

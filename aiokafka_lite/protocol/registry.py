@@ -9,10 +9,14 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from aiokafka_lite.errors import UnsupportedVersionError
-from aiokafka_lite.protocol.api_keys import API_MODULES, ApiKey
+from aiokafka_lite.protocol.api_modules import API_MODULES
 from aiokafka_lite.protocol.message import Request, Response
+
+if TYPE_CHECKING:
+    from aiokafka_lite.protocol.api_keys import ApiKey
 
 __all__ = ["API_MODULES", "ApiKey", "api_name", "listeners", "request_class", "response_class"]
 
@@ -51,6 +55,8 @@ def api_name(api_key: int) -> str:
     """Return Kafka's name for an API, or a name like "API 99" if it is unknown."""
     if api_key in API_MODULES:
         return API_MODULES[api_key][1]
+    from aiokafka_lite.protocol.api_keys import ApiKey
+
     try:
         return ApiKey(api_key).name
     except ValueError:
@@ -60,3 +66,12 @@ def api_name(api_key: int) -> str:
 def listeners(api_key: int) -> tuple[str, ...]:
     """Return the listeners of an API: "broker", "controller" or both; () if it is unknown."""
     return API_MODULES[api_key][2] if api_key in API_MODULES else ()
+
+
+def __getattr__(name: str) -> object:
+    if name != "ApiKey":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from aiokafka_lite.protocol.api_keys import ApiKey
+
+    globals()[name] = ApiKey
+    return ApiKey

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite.errors import UnsupportedVersionError
 from aiokafka_lite.protocol.message import Message, RequestOf, Response
-from aiokafka_lite.protocol.registry import ApiKey, api_name
+from aiokafka_lite.protocol.registry import api_name
 from aiokafka_lite.protocol.releases import RANGES
 
 if TYPE_CHECKING:
+    from aiokafka_lite.protocol.api_keys import ApiKey
     from aiokafka_lite.protocol.messages.api_versions import ApiVersionsResponse
 
 
@@ -28,10 +29,12 @@ def _parse(text: str) -> Iterator[tuple[int, tuple[int, int]]]:
         yield int(api_key), (int(low), int(high or low))
 
 
-class _Releases(Mapping[str, dict[ApiKey, tuple[int, int]]]):
+class _Releases(Mapping[str, "dict[ApiKey, tuple[int, int]]"]):
     """`RANGES`, parsed on access."""
 
     def __getitem__(self, release: str) -> dict[ApiKey, tuple[int, int]]:
+        from aiokafka_lite.protocol.api_keys import ApiKey  # only the embedded broker needs it
+
         return {ApiKey(api_key): versions for api_key, versions in _parse(RANGES[release])}
 
     def __iter__(self) -> Iterator[str]:

@@ -9,14 +9,14 @@ import tempfile
 from pathlib import Path
 
 from tools.protocol_gen import jars
-from tools.protocol_gen.emit_module import by_module, emit_api_keys, emit_module
+from tools.protocol_gen.emit_module import by_module, emit_api_keys, emit_api_modules, emit_module
 from tools.protocol_gen.merge import messages
 from tools.protocol_gen.releases import emit_releases
 from tools.protocol_gen.schema import Message
 
 ROOT = Path(__file__).resolve().parents[2]
 PROTOCOL = ROOT / "aiokafka_lite" / "protocol"
-TABLES = ("api_keys.py", "releases.py")
+TABLES = ("api_keys.py", "api_modules.py", "releases.py")
 MESSAGES_HEAD = '"""Kafka\'s messages, generated from its schemas: one module per API."""\n'
 
 
@@ -27,7 +27,8 @@ def generate() -> dict[str, str]:
     for name, members in by_module(messages()).items():
         files[f"messages/{name}.py"] = emit_module(members)
         apis += [message for message in members if message.kind == "request"]
-    files["api_keys.py"] = emit_api_keys(_all_api_keys(), apis)
+    files["api_keys.py"] = emit_api_keys(_all_api_keys(), apis[0].releases)
+    files["api_modules.py"] = emit_api_modules(apis)
     return files
 
 

@@ -129,11 +129,33 @@ def _imports(body: str, layouts: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-def emit_api_keys(keys: dict[int, str], apis: list[Message]) -> str:
-    """The table of API keys: all that Kafka knows, and where the generated ones live."""
+def emit_api_keys(keys: dict[int, str], releases: Iterable[str]) -> str:
+    """The enumeration of all API keys that Kafka knows."""
     members = "\n".join(
         f"    {snake_case(name).upper()} = {key}" for key, name in sorted(keys.items())
     )
+    return f'''# {GENERATED}
+# Source: the message schemas of Apache Kafka {" and ".join(releases)}.
+"""Every API of Kafka by number."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ApiKey(IntEnum):
+    """The number of an API, first field of every request's header.
+
+    Creating so large an enumeration is slow: what a client does when it starts uses the `api_key`
+    of its requests instead.
+    """
+
+{members}
+'''
+
+
+def emit_api_modules(apis: list[Message]) -> str:
+    """The table of the generated APIs."""
     rows = "\n".join(
         f'    {message.api_key}: ("{module_name(message)}", "{message.api_name}", '
         f"{message.listeners}),"
@@ -141,19 +163,11 @@ def emit_api_keys(keys: dict[int, str], apis: list[Message]) -> str:
     )
     return f'''# {GENERATED}
 # Source: the message schemas of Apache Kafka {" and ".join(apis[0].releases)}.
-"""Every API of Kafka by number, and where the messages of those that clients use live."""
+"""The APIs that clients use, and where their messages live."""
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final
-
-
-class ApiKey(IntEnum):
-    """The number of an API, first field of every request's header."""
-
-{members}
-
 
 API_MODULES: Final[dict[int, tuple[str, str, tuple[str, ...]]]] = {{
 {rows}

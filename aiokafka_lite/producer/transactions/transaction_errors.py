@@ -17,7 +17,7 @@ from aiokafka_lite.errors import (
     ProducerFenced,
     for_code,
 )
-from aiokafka_lite.errors.table import CODES, Trait
+from aiokafka_lite.errors.table import CODES, RETRIABLE
 from aiokafka_lite.producer.transactions.transaction_steps import (
     AddOffsets,
     AddPartitions,
@@ -123,8 +123,8 @@ def reaction(step: Step, code: int) -> Reaction:
     known = CODES_OF[kind].get(code)
     if known is not None:
         return known
-    _, traits = CODES.get(code, ("", Trait.NONE))
-    return _R.RETRY if Trait.RETRIABLE in traits else DEFAULTS[kind]
+    _, traits = CODES.get(code, ("", 0))
+    return _R.RETRY if traits & RETRIABLE else DEFAULTS[kind]
 
 
 def gravest(step: Step, codes: Iterable[int]) -> int:

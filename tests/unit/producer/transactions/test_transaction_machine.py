@@ -21,7 +21,7 @@ from aiokafka_lite.errors import (
     UnsupportedVersionError,
     for_code,
 )
-from aiokafka_lite.errors.table import CODES, Trait
+from aiokafka_lite.errors.table import CODES, RETRIABLE
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
 from aiokafka_lite.producer.transactions.transaction_machine import TransactionMachine, soon
 from aiokafka_lite.producer.transactions.transaction_states import FOLLOWING
@@ -180,7 +180,7 @@ are tried again, and all others end the producer."""
 def test_every_code_at_every_step(reach: Reach, code: int) -> None:
     machine, step = reach()
     before = machine.state
-    passes = Trait.RETRIABLE in CODES[code][1]
+    passes = bool(CODES[code][1] & RETRIABLE)
     if isinstance(step, FindCoordinator):
         machine.on_error(step, for_code(code)(), 0.0)
         passes = passes or issubclass(for_code(code), AuthenticationFailedError)
