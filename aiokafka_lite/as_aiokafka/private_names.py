@@ -15,7 +15,7 @@ They are no part of the public API: each stays only as long as a library named h
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 __all__ = ["MISSING", "CoordinatorNames", "SubscriptionNames", "private_name"]
 
@@ -45,21 +45,23 @@ class private_name(Generic[T]):
         return self._get(owner)
 
 
-class CoordinatorNames(NamedTuple):
+class CoordinatorNames:
     """Attributes of aiokafka's group coordinator.
 
     Attributes:
         member_id: The consumer's member id; "" outside of a group.
     """
 
-    member_id: str
+    def __init__(self, member_id: str) -> None:
+        self.member_id = member_id
 
 
-class SubscriptionNames(NamedTuple):
+class SubscriptionNames:
     """Attributes of aiokafka's subscription state.
 
     Attributes:
         topics: The topics that the consumer is subscribed to.
     """
 
-    topics: frozenset[str]
+    def __init__(self, topics: frozenset[str]) -> None:
+        self.topics = topics

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 IMPORT = "from aiokafka_lite import AIOKafkaConsumer, AIOKafkaProducer"
+PRODUCER = "from aiokafka_lite import AIOKafkaProducer"
 LOADED = "import json, sys; print(json.dumps(sorted(sys.modules)))"
 
 UNWANTED = {
@@ -74,6 +75,18 @@ def test_the_number_of_modules_is_bounded(both_clients: set[str]) -> None:
 def test_the_package_alone_imports_no_client() -> None:
     own = {name for name in loaded_by("import aiokafka_lite") if name.startswith("aiokafka_lite")}
     assert own == {"aiokafka_lite", "aiokafka_lite._version"}
+
+
+def test_a_producer_starts_without_what_is_slow_to_create() -> None:
+    """A dataclass takes as long to import as forty classes, and an enumeration of a hundred members
+    as long as sixty."""
+    made = "async def main(): AIOKafkaProducer(bootstrap_servers='127.0.0.1:9092')"
+    parts = "import aiokafka_lite.producer.sending.sender, aiokafka_lite.metrics_push.metrics_push"
+    loaded = loaded_by(f"import asyncio\n{PRODUCER}\n{parts}\n{made}\nasyncio.run(main())")
+    assert {"aiokafka_lite.cluster.cluster", "aiokafka_lite.net.connection"} <= loaded
+    loaded -= loaded_by("import asyncio")
+    slow = {"aiokafka_lite.protocol.api_keys", "aiokafka_lite.structs.health", "dataclasses"}
+    assert not slow & loaded
 
 
 def test_a_plain_host_name_does_not_load_the_idna_codec() -> None:
