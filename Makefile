@@ -159,7 +159,8 @@ test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
 	$(BIN)/pytest $(call TESTED,$(FAST)) $(FAST_MARKS) $(PARALLEL) $(FLAGS)
 
 test-pure: $(DONE)/spark ## Run the unit tests of packages with native modules on the pure-Python twins
-	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest $(call TESTED,$(TWINS:%=tests/unit/%) tests/unit/test_build.py --ignore=$(SAME)) \
+	AIOKAFKA_LITE_PURE=1 $(BIN)/pytest $(call TESTED,$(TWINS:%=tests/unit/%) tests/unit/test_build.py \
+		tests/unit/test_cancellation_at_every_pass.py --ignore=$(SAME)) \
 		-m "not real and not java and not spark and not long" -q $(PARALLEL) $(FLAGS)
 
 wheel-test: ## Build a wheel without git, install it into a bare venv, and run the unit tests with it; PYTHON=python3.13
