@@ -34,7 +34,7 @@ from aiokafka_lite.producer.sending.outcomes import Outcomes
 from aiokafka_lite.producer.sending.sender import Sender
 from aiokafka_lite.producer.sending.transactional_outcomes import TransactionalOutcomes
 from aiokafka_lite.producer.transactions.transaction_driver import TransactionDriver
-from aiokafka_lite.producer.transactions.transaction_states import TransactionState
+from aiokafka_lite.producer.transactions.transaction_states import REMEDIES, TransactionState
 
 __all__ = ["TransactionalSender"]
 
@@ -44,7 +44,8 @@ _S = TransactionState
 
 _OUTSIDE: Final = {
     state: IllegalOperation(
-        f"Can't send messages while not in transaction: the producer is {state.value}"
+        f"Can't send messages while not in transaction: the producer is {state.value}; "
+        f"{REMEDIES[state]}"
     )
     for state in TransactionState
 }

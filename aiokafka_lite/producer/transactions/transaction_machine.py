@@ -62,6 +62,7 @@ from aiokafka_lite.producer.transactions.transaction_states import (
     ENDING,
     FOLLOWING,
     OPEN,
+    REMEDIES,
     TransactionState,
 )
 from aiokafka_lite.producer.transactions.transaction_steps import (
@@ -522,11 +523,10 @@ class TransactionMachine:
             return
         if self.error is not None:
             raise copy.copy(self.error)
+        where = f"the producer is {self.state.value}; {REMEDIES[self.state]}"
         if wanted is _S.READY:
-            raise IllegalOperation(f"Can't {what}: the producer is {self.state.value}")
-        raise IllegalOperation(
-            f"Not in the middle of a transaction: can't {what} while {self.state.value}"
-        )
+            raise IllegalOperation(f"Can't {what}: {where}")
+        raise IllegalOperation(f"Not in the middle of a transaction: can't {what}: {where}")
 
     def _become(self, state: TransactionState) -> None:
         if state not in FOLLOWING[self.state]:

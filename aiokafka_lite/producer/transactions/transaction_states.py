@@ -7,7 +7,7 @@ UNINITIALIZED, to start over after a refused InitProducerId; here that refusal i
 from enum import Enum
 from typing import Final
 
-__all__ = ["ENDING", "FOLLOWING", "OPEN", "TransactionState"]
+__all__ = ["ENDING", "FOLLOWING", "OPEN", "REMEDIES", "TransactionState"]
 
 
 class TransactionState(Enum):
@@ -42,3 +42,15 @@ FOLLOWING: Final[dict[TransactionState, frozenset[TransactionState]]] = {
     _S.FATAL_ERROR: frozenset(),
 }
 """INITIALIZING follows an end after which the client must bump the epoch (KIP-360)."""
+
+REMEDIES: Final = {
+    _S.UNINITIALIZED: "start() it first",
+    _S.INITIALIZING: "wait until it has its producer id",
+    _S.READY: "call begin_transaction() first",
+    _S.IN_TRANSACTION: "commit or abort the open transaction first",
+    _S.COMMITTING: "call commit_transaction() again to await the outcome",
+    _S.ABORTING: "call abort_transaction() again to await the outcome",
+    _S.ABORTABLE_ERROR: "call abort_transaction()",
+    _S.FATAL_ERROR: "stop() it and create another one",
+}
+"""What an application does about a call that the state does not allow."""
