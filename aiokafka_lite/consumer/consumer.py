@@ -491,7 +491,8 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             IllegalStateError: Called in another event loop than the consumer's; nothing was
                 stopped.
 
-        Cancellation: the connections are closed nevertheless.
+        Cancellation: the connections are closed nevertheless. The group may not learn of it before
+            the session expires: until then, nobody reads the partitions of this member.
         """
         if self._core.refusal is not None:
             return  # a forked child has nothing to stop

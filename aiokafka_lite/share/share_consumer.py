@@ -379,7 +379,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             IllegalStateError: Called in another event loop than the consumer's, or by a handler of
                 `run`, which would wait for itself; nothing was stopped.
 
-        Cancellation: the connections are closed nevertheless.
+        Cancellation: the connections are closed nevertheless. Acknowledgements may not be sent, and
+            records may stay locked until their locks expire.
         """
         if self._core.refusal is not None:
             return  # a forked child has nothing to stop
