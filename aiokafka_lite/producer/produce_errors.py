@@ -4,6 +4,7 @@ The broker returns a code for each partition of a request; a lost connection or 
 response concerns all of them. In both cases the sender calls `reaction`.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
@@ -13,6 +14,7 @@ from aiokafka_lite.errors import (
     DuplicateSequenceNumber,
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
+    InvalidRecordError,
     KafkaError,
     MessageSizeTooLargeError,
     OutOfOrderSequenceNumber,
@@ -26,10 +28,12 @@ from aiokafka_lite.producer.obstacles import Obstacle
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = [
+    "NO_REASONS",
     "PRODUCER_REFUSED",
     "Reaction",
     "delivery_timed_out",
     "explain",
+    "explain_each",
     "left_behind",
     "reaction",
 ]
@@ -88,6 +92,9 @@ def reaction(
     return Reaction.RETRY if error.retriable else Reaction.FAIL
 
 
+NO_REASONS: Final[Mapping[int, str]] = {}
+"""The broker named no records that it rejected."""
+
 _MAYBE: Final = "they MAY have been written: the outcome of an attempt is unknown"
 
 
@@ -111,6 +118,56 @@ def explain(
     explained.ambiguous = may_be_stored
     explained.__cause__ = error.__cause__
     return explained
+
+
+def explain_each(
+    error: KafkaError,
+    reasons: Mapping[int, str],
+    partition: TopicPartition,
+    count: int,
+    *,
+    may_be_stored: bool,
+) -> list[tuple[int, KafkaError]]:
+    """Return the errors of a batch that was rejected because of some of its records (KIP-467).
+
+    The application may drop the invalid records; so the others raise another error, as in Java.
+
+    Args:
+        error: The error of the whole batch.
+        reasons: Why each invalid record was rejected, by its index in the batch; not empty.
+        count: The records in the batch.
+        may_be_stored: True if an earlier attempt has no clear answer.
+
+    Returns:
+        Runs of records in order: the number of records, and their error.
+    """
+    # The code of the batch is that of only one of its records.
+    kind = type(error) if len(reasons) == 1 else InvalidRecordError
+    where = f" record(s) to partition {partition.partition} of topic {partition.topic!r}"
+    if may_be_stored:
+        where += f"; {_MAYBE}"
+    runs: list[tuple[int, KafkaError]] = []
+    done = 0
+    first: KafkaError | None = None
+
+    def add(many: int, made: KafkaError) -> None:
+        made.ambiguous = may_be_stored
+        runs.append((many, made))
+
+    for index in [*sorted(reasons), count]:
+        refused = kind(f"{reasons[index]}: 1{where}") if index < count else None
+        first = first or refused
+        if index > done:
+            innocent = KafkaError(
+                f"the broker rejected the batch because of {len(reasons)} other record(s) in it: "
+                f"{index - done}{where}; {first}"
+            )
+            innocent.__cause__ = first
+            add(index - done, innocent)
+        if refused is not None:
+            add(1, refused)
+        done = index + 1
+    return runs
 
 
 def delivery_timed_out(

@@ -210,6 +210,17 @@ cdef class ProducerBatch:
         self.error = error
         self._resolve(FAILED)
 
+    def fail_in_runs(self, runs, rest):
+        cdef Py_ssize_t end = self._settled(), unsent = self.remaining - self.builder.count
+        if self.pieces is None:
+            self.pieces = []
+        for count, error in runs:
+            end += count
+            self.pieces.append(Piece(end, -1, -1, -1, error))
+        if unsent:
+            self.pieces.append(Piece(end + unsent, -1, -1, -1, rest))
+        self._resolve(IN_PIECES)
+
     def split(self, list builders not None):
         cdef BatchBuilder first = builders[0]
         self.builder = first

@@ -18,13 +18,14 @@ Non-obvious:
   Therefore a waiter that was cancelled stays in the batch's list, without a callback, until then.
 - The records' outcome is stored as plain fields; a RecordMetadata is created when it is asked for.
 - A batch that is too large for the broker is sent in pieces, one after the other, and is resolved
-  with the last of them. Each of its Acks finds its piece's outcome by its index.
+  with the last of them. Each of its Acks finds its piece's outcome by its index. A batch that the
+  broker rejects because of some of its records is resolved as if each of them were a piece.
 """
 
 import asyncio
 import contextvars
 import copy
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiokafka_lite.structs import Acknowledged, RecordMetadata, TopicPartition
@@ -46,7 +47,7 @@ IN_PIECES: Final = 4  # each of `pieces` has its own outcome
 
 
 class Piece(NamedTuple):
-    """The outcome of one piece of a batch."""
+    """The outcome of one piece of a batch, or of some of its records."""
 
     end: int
     """Index in the batch of the first record after the piece."""
@@ -194,6 +195,23 @@ class ProducerBatch:
             return
         self.error = error
         self._resolve(FAILED)
+
+    def fail_in_runs(self, runs: Iterable[tuple[int, BaseException]], rest: BaseException) -> None:
+        """Fail the current piece, or the batch if it was not split, in runs of records.
+
+        Args:
+            runs: The number of records of each run, and their error; all records, in order.
+            rest: The error of the pieces after the current one.
+        """
+        end, unsent = self._settled, self.remaining - self.count
+        if self.pieces is None:
+            self.pieces = []
+        for count, error in runs:
+            end += count
+            self.pieces.append(Piece(end, -1, -1, -1, error))
+        if unsent:
+            self.pieces.append(Piece(end + unsent, -1, -1, -1, rest))
+        self._resolve(IN_PIECES)
 
     def split(self, builders: list[Any]) -> None:
         """Replace the current piece and the rest by these pieces."""

@@ -21,7 +21,7 @@ Non-obvious:
 import asyncio
 import copy
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -282,14 +282,27 @@ class Accumulator(BatchCore):
         batch.split(pieces([batch.builder, *batch.rest], queue.topic_partition, limit))
         self.put_back(queue, batch)
 
-    def fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
-        """Fail a batch that will not be sent (again), and free its memory."""
+    def fail(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        error: BaseException,
+        runs: Sequence[tuple[int, BaseException]] = (),
+    ) -> None:
+        """Fail a batch that will not be sent (again), and free its memory.
+
+        Args:
+            runs: The errors of its records if they differ; see `ProducerBatch.fail_in_runs`.
+        """
         if batch is queue.open:
             queue.open = None
         if batch in queue.waiting:
             queue.waiting.remove(batch)
         buffer = batch.buffer
-        batch.fail(error)
+        if runs:
+            batch.fail_in_runs(runs, error)
+        else:
+            batch.fail(error)
         self._recycle(buffer)
         self.maybe_idle(queue)
 

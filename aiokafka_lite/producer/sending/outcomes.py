@@ -28,7 +28,13 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.producer.batching.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.idempotence import ProducerIdentity
-from aiokafka_lite.producer.produce_errors import Reaction, explain, reaction
+from aiokafka_lite.producer.produce_errors import (
+    NO_REASONS,
+    Reaction,
+    explain,
+    explain_each,
+    reaction,
+)
 from aiokafka_lite.producer.producer_metrics import ProducerMetrics
 from aiokafka_lite.producer.producer_options import ProducerOptions
 from aiokafka_lite.producer.sending.produce_codec import AllStored, StoredAt
@@ -163,13 +169,20 @@ class Outcomes:
         leader: Node | None,
     ) -> None:
         """The broker answered with an error code, and perhaps the new leader and its address."""
-        error = for_code(answer.error_code)(answer.error_message or "")
+        count = 0 if batch.done else batch.count
+        text, reasons = answer.error_message or "", _reasons(answer, count)
+        if reasons:
+            first = min(reasons)
+            text = (
+                reasons[first] if count == 1 else f"record {first} of the batch: {reasons[first]}"
+            )
+        error = for_code(answer.error_code)(text)
         hint = answer.current_leader
         if hint.leader_id >= 0:
             topic, partition = queue.topic_partition
             moved = LeaderHint(topic, partition, hint.leader_id, hint.leader_epoch, leader)
             self._cluster.apply_leader_hints([moved])
-        self._on_error(queue, batch, error)
+        self._on_error(queue, batch, error, reasons)
 
     def on_written(self, parts: Sequence[Part]) -> None:
         """With acks=0: a request was written to the socket."""
@@ -193,8 +206,18 @@ class Outcomes:
 
     # Errors
 
-    def _on_error(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
-        """A batch in flight failed with an error, or got no answer."""
+    def _on_error(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        error: KafkaError,
+        reasons: Mapping[int, str] = NO_REASONS,
+    ) -> None:
+        """A batch in flight failed with an error, or got no answer.
+
+        Args:
+            reasons: Why the broker rejected some of its records, by index.
+        """
         accumulator = self._accumulator
         # All batches sent before it have an outcome: none is in flight or put back. (Those sent
         # after it may have been put back, too.)
@@ -209,18 +232,18 @@ class Outcomes:
         if not batch.done:
             batch.may_be_stored = batch.may_be_stored or error.ambiguous
             sequences = queue.sequences
-            self._judge(
-                queue,
-                batch,
+            count = 1 if batch in accumulator.whole else batch.count
+            what = reaction(
                 error,
-                reaction(
-                    error,
-                    numbered=batch.producer is not None,
-                    oldest=oldest,
-                    fresh=sequences is not None and batch.producer == sequences.stamp,
-                    count=1 if batch in accumulator.whole else batch.count,
-                ),
+                numbered=batch.producer is not None,
+                oldest=oldest,
+                fresh=sequences is not None and batch.producer == sequences.stamp,
+                count=count,
             )
+            if reasons and count > 1 and what is Reaction.FAIL:
+                self.fail(queue, batch, error, reasons)
+            else:
+                self._judge(queue, batch, error, what)
         accumulator.go_on(queue)
 
     def _judge(
@@ -278,12 +301,31 @@ class Outcomes:
             for batch in list(queue.waiting):
                 self.fail(queue, batch, error)
 
-    def fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
+    def fail(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        error: BaseException,
+        reasons: Mapping[int, str] = NO_REASONS,
+    ) -> None:
         """Fail a batch that will not be sent again.
 
         Its acks raise the error. If none of them is awaited, the log reports the batch, at most
         one line a second.
+
+        Args:
+            reasons: Why the broker rejected some of its records, by index: each ack raises its own
+                error then.
         """
+        runs: Sequence[tuple[int, KafkaError]] = ()
+        if reasons and isinstance(error, KafkaError):
+            runs = explain_each(
+                error,
+                reasons,
+                queue.topic_partition,
+                batch.count,
+                may_be_stored=batch.may_be_stored,
+            )
         if isinstance(error, KafkaError) and not isinstance(error, KafkaTimeoutError):
             error = explain(
                 error,
@@ -299,7 +341,7 @@ class Outcomes:
             self._accumulator.fail_piece(queue, batch, error)
         else:
             self._metrics.on_failed(batch.remaining, now)
-            self._accumulator.fail(queue, batch, error)
+            self._accumulator.fail(queue, batch, error, runs)
         if awaited:
             return
         self._unlogged += 1
@@ -326,3 +368,14 @@ class Outcomes:
         )
         self._unlogged = 0
         self._next_log = self._loop.time() + _LOG_EVERY
+
+
+def _reasons(answer: PartitionProduceResponse, count: int) -> Mapping[int, str]:
+    """Return why the broker rejected records of a batch of `count` records, by index (KIP-467)."""
+    if not answer.record_errors:
+        return NO_REASONS
+    return {
+        each.batch_index: each.batch_index_error_message or answer.error_message or ""
+        for each in answer.record_errors
+        if 0 <= each.batch_index < count
+    }

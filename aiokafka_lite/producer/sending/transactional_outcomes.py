@@ -1,5 +1,6 @@
 """`Outcomes` in transactions: a failed batch fails its transaction."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
@@ -14,7 +15,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.producer.batching.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from aiokafka_lite.producer.idempotence import TransactionalIdentity
-from aiokafka_lite.producer.produce_errors import Reaction
+from aiokafka_lite.producer.produce_errors import NO_REASONS, Reaction
 from aiokafka_lite.producer.producer_metrics import ProducerMetrics
 from aiokafka_lite.producer.producer_options import ProducerOptions
 from aiokafka_lite.producer.sending.outcomes import Outcomes
@@ -80,11 +81,17 @@ class TransactionalOutcomes(Outcomes):
             pause = min(pause, soon(failures))
         return pause
 
-    def fail(self, queue: PartitionQueue, batch: ProducerBatch, error: BaseException) -> None:
+    def fail(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        error: BaseException,
+        reasons: Mapping[int, str] = NO_REASONS,
+    ) -> None:
         if batch.done:
             return  # the failure of another batch has failed it
         numbered = batch.producer is not None
-        super().fail(queue, batch, error)
+        super().fail(queue, batch, error, reasons)
         if not self.closed:
             if not isinstance(error, KafkaError):
                 wrapped = KafkaError(f"a batch could not be serialized: {error!r}")
