@@ -28,6 +28,7 @@ from aiokafka_lite.errors import (
     BrokerResponseError,
     CommitFailedError,
     FencedMemberEpochError,
+    GroupIdNotFound,
     IllegalGenerationError,
     KafkaError,
     KafkaTimeoutError,
@@ -52,12 +53,14 @@ that waits for the member's next epoch polls it."""
 
 _OUT_OF_GROUP: Final = (
     FencedMemberEpochError,
+    GroupIdNotFound,
     IllegalGenerationError,
     RebalanceInProgressError,
     StaleMemberEpochError,
     UnknownMemberIdError,
 )
-"""Errors that reject the member's identity: it was removed, or its epoch changed."""
+"""Errors that reject the member's identity: it was removed, perhaps with its group, or its epoch
+changed."""
 
 
 _GIVEN_UP: Final = "given up"

@@ -13,6 +13,7 @@ from aiokafka_lite.errors import (
     CommitFailedError,
     ConsumerStoppedError,
     FencedInstanceIdError,
+    GroupIdNotFound,
     IllegalOperation,
     IllegalStateError,
     KafkaError,
@@ -195,7 +196,10 @@ async def test_seek_to_committed(reader: AIOKafkaConsumer, cluster: FakeCluster)
 
 OF_MEMBERS = reactions(
     again=f"{PASSES} {METADATA_IS_OLD} STALE_MEMBER_EPOCH",
-    out="ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_MEMBER_EPOCH",
+    out="""
+        ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_MEMBER_EPOCH
+        GROUP_ID_NOT_FOUND
+    """,
     otherwise="raise",
 )
 
@@ -203,7 +207,7 @@ BY_NOBODY = reactions(
     again=f"{PASSES} {METADATA_IS_OLD}",
     out="""
         ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_MEMBER_EPOCH
-        STALE_MEMBER_EPOCH
+        STALE_MEMBER_EPOCH GROUP_ID_NOT_FOUND
     """,
     otherwise="raise",
 )
@@ -243,6 +247,29 @@ def _settled(consumer: AIOKafkaConsumer) -> bool:
 
 
 @pytest.mark.parametrize("state", PROTOCOLS)
+async def test_a_commit_into_a_group_that_no_longer_exists_fails_and_the_member_rejoins(
+    state: str, make: Make, cluster: FakeCluster
+) -> None:
+    """All members seemed dead, such as this one on a suspended machine: the broker forgot the
+    group. For the application, that is a rebalance like any other."""
+    consumer = make(state)
+    await consumer.start()
+    cluster.state.groups.delete("g")
+    with pytest.raises(CommitFailedError) as raised:
+        await consumer.commit({ORDERS: 1})
+    assert isinstance(raised.value.__cause__, GroupIdNotFound)
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await consumer.commit({ORDERS: 2})
+            except CommitFailedError:
+                await asyncio.sleep(0.01)
+            else:
+                break
+    assert cluster.committed("g")[ORDERS] == 2
+
+
+@pytest.mark.parametrize("state", PROTOCOLS)
 async def test_a_fenced_member_raises(state: str, make: Make, cluster: FakeCluster) -> None:
     consumer = make(state, group_instance_id="i")
     await consumer.start()
@@ -266,7 +293,9 @@ async def test_every_error_code_of_an_offset_fetch(
     await consumer.commit({ORDERS: 5})
     expected = dict(READING)
     if state == "modern":
-        for code in _codes("STALE_MEMBER_EPOCH UNKNOWN_MEMBER_ID FENCED_MEMBER_EPOCH"):
+        for code in _codes(
+            "STALE_MEMBER_EPOCH UNKNOWN_MEMBER_ID FENCED_MEMBER_EPOCH GROUP_ID_NOT_FOUND"
+        ):
             expected[code] = "again"  # with the next epoch, or without a member id
         for code in _codes("ILLEGAL_GENERATION REBALANCE_IN_PROGRESS"):
             expected[code] = "again"  # no broker says so to an OffsetFetch

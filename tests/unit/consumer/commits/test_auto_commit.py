@@ -540,7 +540,7 @@ async def test_no_position_in_a_recreated_topic_is_committed(rig: Rig) -> None:
 
 THEY_ARE_OUT = """
     ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_MEMBER_EPOCH
-    STALE_MEMBER_EPOCH
+    STALE_MEMBER_EPOCH GROUP_ID_NOT_FOUND
 """
 
 REFUSALS = reactions(out=THEY_ARE_OUT, otherwise="raise")
