@@ -27,6 +27,7 @@ from aiokafka_lite.consumer.partitions.positions import PartitionState, Position
 from aiokafka_lite.errors import (
     BrokerResponseError,
     CommitFailedError,
+    FencedInstanceIdError,
     FencedMemberEpochError,
     GroupIdNotFound,
     IllegalGenerationError,
@@ -301,8 +302,10 @@ class Committer:
             try:
                 await commit.attempt(connection, sent)
             except BrokerResponseError as error:
+                # A static member that joined again under another member id has fenced the old one.
+                outdated = isinstance(error, FencedInstanceIdError) and self._identity_now() != sent
                 reported_at = self._report(error, sent)
-                if not isinstance(error, _OUT_OF_GROUP):
+                if not (outdated or isinstance(error, _OUT_OF_GROUP)):
                     raise
                 heard = False
                 if isinstance(error, StaleMemberEpochError) and sent is not None:

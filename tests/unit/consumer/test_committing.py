@@ -278,6 +278,29 @@ async def test_a_fenced_member_raises(state: str, make: Make, cluster: FakeClust
         await consumer.commit({ORDERS: 1})
 
 
+@pytest.mark.parametrize("state", ["eager", "cooperative"])
+async def test_a_commit_of_a_past_member_id_is_not_fenced_by_the_consumer_itself(
+    state: str, make: Make, cluster: FakeCluster
+) -> None:
+    """A static member that did not poll joins again under another member id: the broker then
+    refuses a delayed commit under the old one as that of a fenced instance."""
+    consumer = make(state, group_instance_id="i", max_poll_interval_ms=400)
+    await consumer.start()
+    membership = consumer._core.group.driver.membership
+    first = membership.member_id
+    cluster.control(ApiKey.OFFSET_COMMIT, delay=2.0)
+    commit = asyncio.create_task(consumer.commit({ORDERS: 1}))
+    await until(lambda: membership.generation < 0)
+    await consumer.getone()
+    assert membership.member_id not in (first, "")
+    with pytest.raises(CommitFailedError) as raised:
+        await commit
+    assert isinstance(raised.value.__cause__, FencedInstanceIdError)
+    await consumer.getone()
+    await consumer.commit({ORDERS: 2})
+    assert cluster.committed("g")[ORDERS] == 2
+
+
 READING = reactions(
     again=f"{PASSES} {METADATA_IS_OLD}",
     otherwise="raise",

@@ -71,6 +71,7 @@ class Store:
         self.patience: list[bool] = []
         self.reads: list[CommitIdentity | None] = []
         self.answers: list[KafkaError | asyncio.Event | None] = []
+        self.after: KafkaError | None = None  # raised when a gate opens
 
     def begin_commit(
         self,
@@ -109,6 +110,8 @@ class Store:
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, asyncio.Event):
             await answer.wait()
+            if self.after is not None:
+                raise self.after
         elif answer is not None:
             raise answer
 
@@ -582,6 +585,20 @@ async def test_a_member_that_has_become_another_commits_again(
             await rig.commits.commit(None, rig.soon)
         assert rig.store.identities == [ME]
     assert rig.membership.told == [(error, ME)]
+
+
+async def test_a_past_identity_that_is_fenced_commits_again_with_the_current_one(rig: Rig) -> None:
+    """Under another member id, it was this member itself that took the place of the old one."""
+    refused = asyncio.Event()
+    rig.store.answers = [refused]
+    rig.give(A, 5)
+    commit = asyncio.create_task(rig.commits.commit(None, rig.soon))
+    await asyncio.sleep(0)
+    rig.membership.identity = ME_LATER
+    rig.store.after = FencedInstanceIdError("t-0")
+    refused.set()
+    await commit
+    assert rig.store.identities == [ME, ME_LATER]
 
 
 async def test_a_commit_is_not_retried_for_a_partition_that_was_lost_meanwhile(rig: Rig) -> None:
