@@ -136,6 +136,7 @@ class TransactionMachine:
         self._retry_at = 0.0
         self._contents = Contents()
         self._bump = False  # the client must bump the epoch after the end
+        self._older = False  # a transaction of the older generation had this epoch
         self._held = False  # nothing of the open transaction may be sent to a broker yet
 
     @property
@@ -375,7 +376,7 @@ class TransactionMachine:
         if answer.identity is None:
             raise ValueError("the response to InitProducerId has no producer id")
         self._failures = 0
-        self._bump = False
+        self._bump = self._older = False
         self._identity.take(answer.identity)
         self._become(_S.READY)
 
@@ -427,8 +428,10 @@ class TransactionMachine:
 
     def _complete(self) -> None:
         """The transaction has been committed or aborted as requested."""
-        if not self.implicit and self._level >= IMPLICIT_FROM and self._contents.started:
-            # Records written under this epoch must not be attributed to the newer generation.
+        self._older |= self._contents.started and not self.implicit
+        if self._older and self._level >= IMPLICIT_FROM:
+            # Records written under this epoch must not be attributed to the newer generation, even
+            # if this transaction, which learned of it, wrote none.
             self._bump |= self._can_bump
         self._forget()
         self._become(_S.INITIALIZING if self._bump else _S.READY)

@@ -420,6 +420,40 @@ def test_the_epoch_is_bumped_when_the_cluster_has_been_upgraded() -> None:
     assert machine.implicit
 
 
+def test_an_upgrade_seen_by_an_empty_transaction_bumps_the_epoch_of_earlier_records() -> None:
+    """A late request of the first transaction must not add its partition to the third one."""
+    machine = machine_at()
+    machine.begin()
+    machine.admit(OUT)
+    carry_out(machine, AddPartitions)
+    machine.commit()
+    carry_out(machine, EndTransaction)
+    machine.begin()
+    machine.admit(OTHER)
+    step = take(machine, AddPartitions)
+    machine.on_coordinator(2, True)  # a new connection
+    machine.on_answer(step, answer_to(step, 29), 0.0)
+    machine.abort()
+    step = carry_out(machine, InitProducer, Answer(identity=(7, 1)))
+    assert isinstance(step, InitProducer)
+    assert step.identity == (7, 0)
+    machine.begin()
+    assert machine.implicit
+    assert machine._identity.stamp == (7, 1)
+
+
+def test_an_upgrade_seen_before_any_record_bumps_no_epoch() -> None:
+    machine = machine_at()
+    machine.begin()
+    machine.admit(OTHER)
+    step = take(machine, AddPartitions)
+    machine.on_coordinator(2, True)
+    machine.on_answer(step, answer_to(step, 29), 0.0)
+    machine.abort()
+    assert machine.next_step(0.0, drained=True) is None
+    assert machine.state is S.READY
+
+
 # The newer generation
 
 
