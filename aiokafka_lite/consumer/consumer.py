@@ -265,7 +265,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         exclude_internal_topics: bool = True,
         connections_max_idle_ms: int | None = 540000,
         isolation_level: str = "read_uncommitted",
-        sasl_mechanism: str = "PLAIN",
+        sasl_mechanism: str | None = "PLAIN",
         sasl_plain_password: str | None = None,
         sasl_plain_username: str | None = None,
         sasl_kerberos_service_name: str = "kafka",

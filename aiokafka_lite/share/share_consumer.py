@@ -200,7 +200,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         allow_auto_create_topics: bool = True,
         security_protocol: str = "PLAINTEXT",
         ssl_context: ssl.SSLContext | None = None,
-        sasl_mechanism: str = "PLAIN",
+        sasl_mechanism: str | None = "PLAIN",
         sasl_plain_username: str | None = None,
         sasl_plain_password: str | None = None,
         sasl_oauth_token_provider: AbstractTokenProvider | None = None,

@@ -49,6 +49,8 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
         TypeError: A text is not a str.
     """
     mechanism = arguments["sasl_mechanism"]
+    if mechanism is None and not security_protocol.startswith("SASL_"):
+        mechanism = "PLAIN"  # as settings have it that leave SASL out; it is ignored below
     if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
         raise KafkaConfigurationError(
             f"only {', '.join(MECHANISMS)} are supported as `sasl_mechanism`, not {mechanism!r}"

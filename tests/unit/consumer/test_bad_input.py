@@ -53,7 +53,7 @@ TP = TopicPartition("orders", 0)
         ("loop", [5], TypeError),
         ("ssl_context", [5], TypeError),
         ("security_protocol", [5], TypeError),
-        ("sasl_mechanism", ["MAGIC", None], ValueError),
+        ("sasl_mechanism", ["MAGIC", 5], ValueError),
         ("sasl_plain_password", [b"p"], TypeError),
         ("sasl_plain_username", [5], TypeError),
     ],

@@ -51,7 +51,7 @@ CONTEXT = ssl.create_default_context()
         ("client_id", [5], TypeError),
         ("loop", [5], TypeError),
         ("ssl_context", [5], TypeError),
-        ("sasl_mechanism", ["MAGIC", None], ValueError),
+        ("sasl_mechanism", ["MAGIC", 5], ValueError),
         ("sasl_plain_password", [b"p"], TypeError),
     ],
 )

@@ -66,6 +66,11 @@ def test_credentials_are_ignored_without_sasl(protocol: str) -> None:
     assert choose(protocol, {**DEFAULTS, **ALICE}) is None
 
 
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_no_mechanism_is_needed_without_sasl(protocol: str) -> None:
+    assert choose(protocol, {**DEFAULTS, "sasl_mechanism": None}) is None
+
+
 @pytest.mark.parametrize(
     ("given", "error", "text"),
     [
