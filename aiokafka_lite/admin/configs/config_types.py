@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiokafka_lite._arguments import wire_string
 from aiokafka_lite.admin.config_resource import ConfigResource
@@ -102,6 +102,18 @@ Config: TypeAlias = Mapping[str, ConfigEntry]
 """The configurations of a resource, by name."""
 
 
+_ENTRY: Final = (
+    "config_names",
+    "config_value",
+    "read_only",
+    "config_source",
+    "is_sensitive",
+    "config_synonyms",
+)
+_SYNONYM: Final = ("config_name", "config_value", "config_source")
+"""The names that aiokafka's `to_object()` has for the items of its tuples."""
+
+
 class DescribedResource(NamedTuple):
     """aiokafka's entry of `DescribeConfigsResponse.resources`."""
 
@@ -123,8 +135,17 @@ class DescribeConfigsResponse(NamedTuple):
         """Return the response as nested dicts and lists, as in aiokafka."""
         return {
             "throttle_time_ms": self.throttle_time_ms,
-            "resources": [each._asdict() for each in self.resources],
+            "resources": [_as_object(each) for each in self.resources],
         }
+
+
+def _as_object(resource: DescribedResource) -> dict[str, Any]:
+    entries = [dict(zip(_ENTRY, each, strict=True)) for each in resource.config_entries]
+    for entry in entries:
+        entry["config_synonyms"] = [
+            dict(zip(_SYNONYM, each, strict=True)) for each in entry["config_synonyms"]
+        ]
+    return {**resource._asdict(), "config_entries": entries}
 
 
 class AlteredResource(NamedTuple):

@@ -66,6 +66,39 @@ async def test_configurations_as_aiokafka_describes_them(
     assert responses[0].to_object()["resources"][0]["resource_name"] == "1"
 
 
+async def test_a_description_as_an_object_has_aiokafkas_names(admin: AIOKafkaAdminClient) -> None:
+    [response] = await admin.describe_configs(
+        [ConfigResource("topic", "orders", ["retention.ms"])], include_synonyms=True
+    )
+    assert response.to_object() == {
+        "throttle_time_ms": 0,
+        "resources": [
+            {
+                "error_code": 0,
+                "error_message": None,
+                "resource_type": ConfigResourceType.TOPIC,
+                "resource_name": "orders",
+                "config_entries": [
+                    {
+                        "config_names": "retention.ms",
+                        "config_value": "604800000",
+                        "read_only": False,
+                        "config_source": ConfigSource.DEFAULT_CONFIG,
+                        "is_sensitive": False,
+                        "config_synonyms": [
+                            {
+                                "config_name": "log.retention.hours",
+                                "config_value": "168",
+                                "config_source": ConfigSource.DEFAULT_CONFIG,
+                            }
+                        ],
+                    }
+                ],
+            }
+        ],
+    }
+
+
 async def test_the_typed_description(admin: AIOKafkaAdminClient, brokers: FakeCluster) -> None:
     def document(response: Any) -> None:
         for told in response.results:
