@@ -328,7 +328,7 @@ def _label(resource: ConfigResource) -> str:
 def _checked(given: object) -> list[ConfigResource]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"`config_resources` should be ConfigResource objects, not {given!r}")
-    resources: list[ConfigResource] = []
+    resources: dict[ConfigResource, None] = {}
     for each in given:
         if not isinstance(each, ConfigResource):
             raise TypeError(f"`config_resources` should be ConfigResource objects, not {each!r}")
@@ -342,8 +342,8 @@ def _checked(given: object) -> list[ConfigResource]:
             )
         if each in resources:
             raise IllegalArgumentError(f"{_label(each)} is in `config_resources` twice")
-        resources.append(each)
-    return resources
+        resources[each] = None
+    return list(resources)
 
 
 def _keys(configs: Mapping[str, Any] | Iterable[str] | None) -> list[str] | None:

@@ -254,6 +254,24 @@ async def test_bad_calls_send_nothing(admin: AIOKafkaAdminClient, brokers: FakeC
     assert len(brokers.requests) == before
 
 
+async def test_many_resources_are_not_compared_with_each_other(
+    admin: AIOKafkaAdminClient,
+) -> None:
+    comparisons = 0
+
+    class Counting(ConfigResource):
+        __hash__ = ConfigResource.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal comparisons
+            comparisons += 1
+            return super().__eq__(other)
+
+    resources = [Counting("topic", f"t{number}") for number in range(200)]
+    await admin.describe_configs(resources, typed=True)
+    assert comparisons < 20 * len(resources)  # each is looked up in a few dicts
+
+
 async def test_one_resources_error_leaves_the_others(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:
