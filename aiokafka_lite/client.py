@@ -35,7 +35,9 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
     NodeNotReadyError,
+    UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
@@ -260,6 +262,13 @@ class AIOKafkaClient:
     @private_name
     def _client_id(self) -> str:
         return self._cluster.client_id
+
+    async def _wait_on_metadata(self, topic: str) -> set[int]:
+        """Return a topic's partitions; `partitions_for` of a producer is the public name."""
+        try:
+            return set(await self._cluster.partitions_of(topic, self._deadline()))
+        except KafkaTimeoutError as error:
+            raise UnknownTopicOrPartitionError(str(error)) from error
 
     # Life
 

@@ -5,10 +5,13 @@ They are no part of the public API: each stays only as long as a library named h
 | name | read by |
 |---|---|
 | `AIOKafkaClient._bootstrap_servers`, `_client_id` | OpenTelemetry's instrumentation |
+| `AIOKafkaClient._wait_on_metadata` | health checks of services |
 | `AIOKafkaConsumer._client`, `_group_id` | OpenTelemetry's instrumentation, kstreams |
 | `AIOKafkaConsumer._coordinator.member_id`, `_subscription.topics` | FastStream |
+| `AIOKafkaConsumer._coordinator.coordinator_id` | kafkaesk, health checks of services |
 | `AIOKafkaConsumer._enable_auto_commit` | kstreams |
 | `AIOKafkaProducer._key_serializer`, `_partitioner`, `_metadata` | kstreams |
+| `AIOKafkaProducer._sender.sender_task` | cryptofeed, kafkaesk, health checks of services |
 | `producer.producer._missing` (the default of `acks`) | FastStream |
 """
 
@@ -17,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["MISSING", "CoordinatorNames", "SubscriptionNames", "private_name"]
+__all__ = ["MISSING", "CoordinatorNames", "SenderTaskNames", "SubscriptionNames", "private_name"]
 
 T = TypeVar("T")
 
@@ -50,10 +53,40 @@ class CoordinatorNames:
 
     Attributes:
         member_id: The consumer's member id; "" outside of a group.
+        coordinator_id: Node id of the group's coordinator; None while it is not known, and
+            outside of a group.
     """
 
-    def __init__(self, member_id: str) -> None:
+    def __init__(self, member_id: str, coordinator_id: int | None) -> None:
         self.member_id = member_id
+        self.coordinator_id = coordinator_id
+
+
+class SenderTaskNames:
+    """Methods of the one task that sends aiokafka's batches; here, there is one per broker.
+
+    Args:
+        error: Returns the error after which nothing is sent any more, or None.
+        closed: Returns True once the sender was closed.
+    """
+
+    def __init__(
+        self, error: Callable[[], BaseException | None], closed: Callable[[], bool]
+    ) -> None:
+        self._error = error
+        self._closed = closed
+
+    def done(self) -> bool:
+        """True if nothing is sent any more: the producer was stopped, or failed for good."""
+        return self._closed() or self._error() is not None
+
+    def cancelled(self) -> bool:
+        """False: a producer that was stopped has ended its task itself."""
+        return False
+
+    def exception(self) -> BaseException | None:
+        """Return the error that ended the task, or None."""
+        return self._error()
 
 
 class SubscriptionNames:

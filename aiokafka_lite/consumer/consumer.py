@@ -45,6 +45,7 @@ from aiokafka_lite.as_aiokafka.private_names import (
     private_name,
 )
 from aiokafka_lite.cluster.bootstrap import parse_bootstrap
+from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.consumer import consumer_arguments as arguments
 from aiokafka_lite.consumer.consumer_arguments import (
     DEFAULT_HEARTBEAT_MS,
@@ -530,7 +531,12 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
     @private_name
     def _coordinator(self) -> CoordinatorNames:
         group = self._core.group
-        return CoordinatorNames("" if group is None else group.driver.membership.member_id)
+        if group is None:
+            return CoordinatorNames("", None)
+        return CoordinatorNames(
+            group.driver.membership.member_id,
+            self._core.cluster.coordinators.get(CoordinatorKind.GROUP, group.options.group_id),
+        )
 
     @private_name
     def _subscription(self) -> SubscriptionNames:

@@ -886,7 +886,6 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         return producer_health(
             self._cluster,
             self._sender,
-            self._transactions,
             self._health_clock,
             self._loop.time(),
             begun=self._starting,

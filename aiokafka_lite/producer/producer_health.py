@@ -6,8 +6,6 @@ from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.reach import Reach, StateClock
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.producer.sending.sender import Sender
-from aiokafka_lite.producer.transactions.transaction_driver import TransactionDriver
-from aiokafka_lite.producer.transactions.transaction_states import TransactionState
 from aiokafka_lite.structs import HealthState, ProducerHealth
 
 __all__ = ["producer_health"]
@@ -16,7 +14,6 @@ __all__ = ["producer_health"]
 def producer_health(
     cluster: Cluster,
     sender: Sender,
-    transactions: TransactionDriver | None,
     clock: StateClock,
     now: float,
     *,
@@ -28,14 +25,13 @@ def producer_health(
     Args:
         cluster: The producer's cluster.
         sender: Its sender.
-        transactions: Its transactions, if it has a transactional id.
         clock: Remembers since when the state lasts.
         now: In loop time.
         begun: True once `start` was called, unless it failed.
         stopped: True once `stop` was called.
     """
     reach = cluster.reach(now)
-    fatal = _fatal(sender, transactions)
+    fatal = sender.fatal
     state, reason = _state(reach, sender, fatal, begun, stopped)
     oldest = min((batch.created for batch in sender.accumulator.unresolved()), default=None)
     pool = sender.pool
@@ -71,12 +67,3 @@ def _state(
     if not reach.answers():
         return HealthState.RECONNECTING, reach.why_not()
     return HealthState.STABLE, ""
-
-
-def _fatal(sender: Sender, transactions: TransactionDriver | None) -> KafkaError | None:
-    """The error after which the producer cannot be used any more, or None."""
-    if sender.crash is not None:
-        return sender.crash
-    if transactions is not None and transactions.machine.state is TransactionState.FATAL_ERROR:
-        return transactions.machine.error
-    return sender.refused

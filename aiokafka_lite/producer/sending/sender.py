@@ -20,6 +20,7 @@ import logging
 from typing import Final
 
 from aiokafka_lite._tasks import TaskOwner
+from aiokafka_lite.as_aiokafka.private_names import SenderTaskNames, private_name
 from aiokafka_lite.cluster.cluster import Cluster
 from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.cluster.metadata import Metadata
@@ -142,6 +143,18 @@ class Sender:
     def refused(self) -> KafkaError | None:
         """The fatal error that every record gets, such as a refused producer id; or None."""
         return self._outcomes.refused
+
+    @property
+    def fatal(self) -> KafkaError | None:
+        """The error after which the producer cannot be used any more, or None."""
+        return self.crash or self.refused
+
+    @private_name
+    def sender_task(self) -> SenderTaskNames | None:
+        """Of aiokafka, listed in `as_aiokafka.private_names`; None before `start`."""
+        if not self.started:
+            return None
+        return SenderTaskNames(lambda: self.fatal, lambda: self.closed)
 
     # Waiting for outcomes
 

@@ -108,6 +108,13 @@ class TransactionalSender(Sender):
             self.transactions,
         )
 
+    @property
+    def fatal(self) -> KafkaError | None:
+        machine = self.transactions.machine
+        if self.crash is None and machine.state is _S.FATAL_ERROR:
+            return machine.error
+        return super().fatal
+
     def start(self) -> None:
         """Follow the cluster's metadata. `transactions` gets the producer ids."""
         self.started = True
