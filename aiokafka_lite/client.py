@@ -35,9 +35,7 @@ from aiokafka_lite.errors import (
     IllegalStateError,
     KafkaConnectionError,
     KafkaError,
-    KafkaTimeoutError,
     NodeNotReadyError,
-    UnknownTopicOrPartitionError,
 )
 from aiokafka_lite.net.connection_arguments import connection_options
 from aiokafka_lite.protocol.message import RequestOf, ResponseT
@@ -265,10 +263,7 @@ class AIOKafkaClient:
 
     async def _wait_on_metadata(self, topic: str) -> set[int]:
         """Return a topic's partitions; `partitions_for` of a producer is the public name."""
-        try:
-            return set(await self._cluster.partitions_of(topic, self._deadline()))
-        except KafkaTimeoutError as error:
-            raise UnknownTopicOrPartitionError(str(error)) from error
+        return set(await self._cluster.partitions_of(topic, self._deadline()))
 
     # Life
 

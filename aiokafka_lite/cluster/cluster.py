@@ -338,7 +338,8 @@ class Cluster:
 
         Raises:
             InvalidTopicError, TopicAuthorizationFailedError: The broker's error, raised at once.
-            KafkaTimeoutError: The topic was not known in time; its cause is the last error.
+            KafkaTimeoutError: The topic was not known in time; its cause is the last error. An
+                UnknownTopicTimeoutError if it did not exist.
             IllegalStateError: The cluster is closed.
 
         Cancellation: stops this wait only.

@@ -7,6 +7,7 @@ A class's docstring is Kafka's description of its code; how a client must react 
 from collections.abc import Mapping
 
 from aiokafka_lite.errors.base import BrokerResponseError
+from aiokafka_lite.errors.client_errors import KafkaTimeoutError
 
 __all__ = [
     "CorruptRecordException",
@@ -38,6 +39,7 @@ __all__ = [
     "UnknownLeaderEpochError",
     "UnknownTopicIdError",
     "UnknownTopicOrPartitionError",
+    "UnknownTopicTimeoutError",
     "UnsupportedCompressionTypeError",
     "UnsupportedForMessageFormatError",
 ]
@@ -96,6 +98,15 @@ class CorruptRecordException(BrokerResponseError, code=2):
 
 class UnknownTopicOrPartitionError(BrokerResponseError, code=3):
     """This server does not host this topic-partition."""
+
+
+class UnknownTopicTimeoutError(KafkaTimeoutError, UnknownTopicOrPartitionError):
+    """The topic did not exist until the deadline; no record was sent.
+
+    A KafkaTimeoutError, as in Java, and an UnknownTopicOrPartitionError, as in aiokafka.
+    """
+
+    ambiguous = False
 
 
 class InvalidFetchRequestError(BrokerResponseError, code=4):

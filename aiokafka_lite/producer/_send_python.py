@@ -177,7 +177,8 @@ class SendCalls(Generic[K, V]):
             An ack: an awaitable, future-like object whose result is the `RecordMetadata`.
 
         Raises:
-            KafkaTimeoutError: No memory or no topic metadata was available within `max_block_ms`.
+            UnknownTopicTimeoutError: The topic did not exist within `max_block_ms`.
+            KafkaTimeoutError: No memory or no topic metadata was available in this time.
             MessageSizeTooLargeError: The record is larger than `max_request_size`, or than
                 all of `buffer_memory`. Nothing was buffered.
             TopicAuthorizationFailedError: The broker denied access to the topic.

@@ -952,7 +952,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         """Return the numbers of a topic's partitions; wait until the topic is known.
 
         Raises:
-            KafkaTimeoutError: The topic was not known within `max_block_ms`.
+            UnknownTopicTimeoutError: The topic did not exist within `max_block_ms`.
+            KafkaTimeoutError: No broker returned its metadata in this time.
             InvalidTopicError: No request can carry the name, or the broker refused it.
             TypeError: The name is not a str.
             ProducerClosed: The producer was stopped.

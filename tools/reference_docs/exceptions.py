@@ -65,6 +65,7 @@ _WHAT_TO_DO: Final[Mapping[str, str]] = {
     "TransactionAbortedError": "send the record again in the next transaction",
     "TransactionalIdAuthorizationFailedError": "grant the principal WRITE on the transactional id",
     "UnknownTopicOrPartitionError": "create the topic, or correct its name",
+    "UnknownTopicTimeoutError": "create the topic, or correct its name",
     "UnsupportedCodecError": "choose a codec that this Python has",
 }  # fmt: skip
 

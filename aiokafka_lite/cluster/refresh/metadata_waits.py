@@ -12,7 +12,12 @@ import copy
 from collections.abc import Callable, Mapping
 
 from aiokafka_lite.cluster.metadata import Metadata, Partition
-from aiokafka_lite.errors import KafkaError, KafkaTimeoutError
+from aiokafka_lite.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+    UnknownTopicTimeoutError,
+)
 
 
 class MetadataWaits:
@@ -107,6 +112,7 @@ class MetadataWaits:
         except KafkaTimeoutError as error:
             cause = error if known is None or known.error is None else known.error(topic)
             passed = asyncio.get_running_loop().time() - began
-            raise KafkaTimeoutError(
+            missing = isinstance(cause, UnknownTopicOrPartitionError)
+            raise (UnknownTopicTimeoutError if missing else KafkaTimeoutError)(
                 f"No broker returned metadata of topic {topic!r} within {passed:.3g} s: {cause}"
             ) from cause

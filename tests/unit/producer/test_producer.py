@@ -21,6 +21,7 @@ from aiokafka_lite.errors import (
     KafkaTimeoutError,
     MessageSizeTooLargeError,
     ProducerClosed,
+    UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
 from aiokafka_lite.protocol.registry import ApiKey
@@ -385,6 +386,28 @@ async def test_an_unknown_topic_is_created_or_times_out(make_producer: Make) -> 
         await producer.start()
         with pytest.raises(KafkaTimeoutError, match="nowhere"):
             await producer.send("nowhere", b"v")
+
+
+async def test_topic_that_does_not_exist_in_time_is_a_timeout_and_an_unknown_topic(
+    make_producer: Make,
+) -> None:
+    async with FakeCluster(auto_create_topics=False) as cluster:
+        producer = make_producer(cluster, max_block_ms=150)
+        await producer.start()
+        batch = producer.create_batch()
+        batch.append(key=None, value=b"v", timestamp=None)
+        for call in (
+            lambda: producer.send("nowhere", b"v"),
+            lambda: producer.send_batch(batch, "nowhere", partition=0),
+            lambda: producer.partitions_for("nowhere"),
+        ):
+            # aiokafka raises the one, Java the other.
+            with pytest.raises(UnknownTopicOrPartitionError, match="nowhere") as caught:
+                await call()
+            assert isinstance(caught.value, KafkaTimeoutError)
+            assert caught.value.errno == 3
+            assert caught.value.retriable
+            assert not caught.value.ambiguous
 
 
 async def test_flush_sends_lingering_batches(make_producer: Make) -> None:
