@@ -15,7 +15,7 @@ import asyncio
 import inspect
 import re
 import ssl
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from operator import index
 from typing import Any, Final
 
@@ -351,11 +351,11 @@ def offsets_to_commit(value: object) -> dict[TopicPartition, OffsetAndMetadata]:
         value: By TopicPartition, an int, an (int, str) or an OffsetAndMetadata.
 
     Raises:
-        ValueError: Not a dict, an empty dict, a value of another type, or a negative offset.
+        ValueError: Not a mapping, an empty one, a value of another type, or a negative offset.
         TypeError: A key is not a TopicPartition, or metadata is not a str.
         InvalidTopicError: No request can carry a topic name.
     """
-    if not value or not isinstance(value, dict):
+    if not value or not isinstance(value, Mapping):
         raise IllegalArgumentError(
             f"offsets should be a dict from TopicPartition to the offset to commit, not {value!r}"
         )

@@ -296,7 +296,8 @@ async def alter_group_offsets(
     """See `AIOKafkaAdminClient.alter_consumer_group_offsets`."""
     deadline = dispatcher.deadline(timeout_ms)
     group = wire_string("group_id", group_id)
-    wanted = offsets_to_commit(offsets)
+    nothing = isinstance(offsets, Mapping) and not offsets  # such as those of a new group
+    wanted = {} if nothing else offsets_to_commit(offsets)
     outcomes: Outcomes[TopicPartition, None] = Outcomes(
         wanted,
         lambda tp: f"{group_label(group)}, {partition_label(tp)}",

@@ -255,7 +255,7 @@ async def alter_share_group_offsets(
     """See `AIOKafkaAdminClient.alter_share_group_offsets`."""
     deadline = dispatcher.deadline(timeout_ms)
     group = wire_string("group_id", group_id)
-    if not isinstance(offsets, Mapping) or not offsets:
+    if not isinstance(offsets, Mapping):
         raise IllegalArgumentError(
             f"`offsets` must be a mapping of partitions to start offsets, not {offsets!r}"
         )

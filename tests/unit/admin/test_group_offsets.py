@@ -225,6 +225,17 @@ async def test_offsets_are_set(admin: AIOKafkaAdminClient, brokers: FakeCluster)
     assert brokers.committed("g") == {ONE: 4, TWO: 5}
 
 
+async def test_offsets_of_one_group_are_copied_to_another(
+    admin: AIOKafkaAdminClient, brokers: FakeCluster
+) -> None:
+    (await admin.alter_consumer_group_offsets("g", {ONE: 5, TWO: (7, "x")})).raise_for_errors()
+    for group in ("g", "none"):
+        offsets = (await admin.list_consumer_groups_offsets([group])).value(group)
+        (await admin.alter_consumer_group_offsets(f"copy of {group}", offsets)).raise_for_errors()
+    assert brokers.committed("copy of g") == {ONE: 5, TWO: 7}
+    assert brokers.committed("copy of none") == {}
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_offsets_of_a_group_with_members_stay(
     admin: AIOKafkaAdminClient, brokers: FakeCluster, protocol: str
@@ -316,7 +327,7 @@ async def test_bad_arguments_send_nothing(admin: AIOKafkaAdminClient, brokers: F
         (lambda: admin.list_consumer_group_offsets("g", require_stable=1), TypeError),  # type: ignore[arg-type]
         (lambda: admin.list_consumer_groups_offsets("g"), TypeError),
         (lambda: admin.list_consumer_groups_offsets({"g": [3]}), TypeError),  # type: ignore[list-item]
-        (lambda: admin.alter_consumer_group_offsets("g", {}), ValueError),
+        (lambda: admin.alter_consumer_group_offsets("g", [ONE]), ValueError),  # type: ignore[arg-type]
         (lambda: admin.alter_consumer_group_offsets("g", {ONE: -1}), ValueError),
         (lambda: admin.alter_consumer_group_offsets("g", {"orders": 1}), TypeError),  # type: ignore[dict-item]
         (lambda: admin.delete_consumer_group_offsets("g", 3), TypeError),  # type: ignore[arg-type]
@@ -325,6 +336,7 @@ async def test_bad_arguments_send_nothing(admin: AIOKafkaAdminClient, brokers: F
         with pytest.raises(error):
             await call()
     assert dict(await admin.list_consumer_groups_offsets([])) == {}
+    assert dict(await admin.alter_consumer_group_offsets("g", {})) == {}
     assert len(brokers.requests) == before
 
 

@@ -314,7 +314,7 @@ async def test_bad_arguments_send_nothing(brokers: FakeCluster, admin: AIOKafkaA
         (lambda: admin.describe_share_groups("g"), TypeError),
         (lambda: admin.list_share_group_offsets("g"), TypeError),
         (lambda: admin.list_share_group_offsets({"g": [3]}), TypeError),  # type: ignore[list-item]
-        (lambda: admin.alter_share_group_offsets("g", {}), IllegalArgumentError),
+        (lambda: admin.alter_share_group_offsets("g", [ONE]), IllegalArgumentError),  # type: ignore[arg-type]
         (lambda: admin.alter_share_group_offsets("g", {ONE: -1}), IllegalArgumentError),
         (lambda: admin.alter_share_group_offsets(3, {ONE: 1}), TypeError),  # type: ignore[arg-type]
         (lambda: admin.delete_share_group_offsets("g", "orders"), TypeError),
