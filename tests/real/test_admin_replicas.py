@@ -43,11 +43,14 @@ def a_name() -> str:
 
 
 async def seen_by_librdkafka(kafka: OwnCluster, topic: str) -> tuple[int, list[int]]:
-    """The leader and the replicas of the topic's first partition."""
+    """The leader and the replicas of the topic's first partition; (-1, []) if not known.
+
+    It asks any broker, and each learns of a new topic in its own time.
+    """
     judge = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     seen = await asyncio.to_thread(judge.list_topics, topic, timeout=30)
-    partition = seen.topics[topic].partitions[0]
-    return partition.leader, partition.replicas
+    partition = seen.topics[topic].partitions.get(0)
+    return (-1, []) if partition is None else (partition.leader, partition.replicas)
 
 
 async def asked_by_kafka_python(kafka: Any, call: str) -> str:
