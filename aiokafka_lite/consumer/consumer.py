@@ -493,7 +493,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
                 stopped.
 
         Cancellation: the connections are closed nevertheless. The group may not learn of it before
-            the session expires: until then, nobody reads the partitions of this member.
+            the session expires: until then, no other member reads the partitions of this member.
         """
         if self._core.refusal is not None:
             return  # a forked child has nothing to stop
