@@ -243,7 +243,8 @@ TABLE: Final = (
         "kafkaConsumer.pollTimeoutMs",
         "120000",
         BOTH,
-        "Maximum time that a task waits for records that should exist, in milliseconds.",
+        "Maximum time that a task waits for records that should exist, in milliseconds. A task "
+        "takes about 5 seconds to learn whether they exist, and does not fail before.",
         _milliseconds,
     ),
     Option(

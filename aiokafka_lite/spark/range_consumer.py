@@ -94,6 +94,7 @@ class RangeConsumer(AIOKafkaConsumer):
         self._limit = 1
         self._poll_timeout = 0.0
         self._quiet_since: float | None = None
+        self._moved_at = 0.0  # when a position last passed over offsets; loop time
 
     def begin(
         self, ranges: Iterable[OffsetRange], *, fail_on_data_loss: bool, poll_timeout: float
@@ -195,7 +196,7 @@ class RangeConsumer(AIOKafkaConsumer):
             state.until = reading.end
             most = self._core.options.max_partition_fetch_bytes
             state.source.fetch_bytes = min(max(LIKELY_RECORD * reading.size, LEAST_FETCH), most)
-            self._core.positioning.seek(state, reading.start)
+            self._move(tp, reading.start)
         else:
             del self._later[tp]
             self._ranges.pop(tp, None)
@@ -207,8 +208,12 @@ class RangeConsumer(AIOKafkaConsumer):
 
     def _end(self, tp: TopicPartition) -> None:
         # The seek drops records fetched beyond the end, and pending responses.
-        self._core.positioning.seek(self._core.positions.state(tp), self._ranges[tp].end)
+        self._move(tp, self._ranges[tp].end)
         self._go_on(tp)
+
+    def _move(self, tp: TopicPartition, offset: int) -> None:
+        self._core.positioning.seek(self._core.positions.state(tp), offset)
+        self._moved_at = self._core.loop.time()
 
     def _position(self, tp: TopicPartition) -> int | None:
         return self._core.positions.state(tp).position
@@ -239,7 +244,7 @@ class RangeConsumer(AIOKafkaConsumer):
                 await self._pass_over_nothing(tp, position, latest)
             elif not self._is_held_back(tp, position):
                 self._give_up_from(tp, position)
-        self._check_timeout()
+        self._check_timeout(quiet)
 
     async def _pass_over_nothing(self, tp: TopicPartition, position: int, latest: int) -> None:
         """Skip the offsets from the position on if they contain no records."""
@@ -261,8 +266,7 @@ class RangeConsumer(AIOKafkaConsumer):
             log.debug("%s has no records in [%s, %s)", tp, position, end)
             self._end(tp)
         elif empty_until >= latest:
-            # Then check what follows.
-            self._core.positioning.seek(self._core.positions.state(tp), latest)
+            self._move(tp, latest)  # then check what follows
 
     async def _on_out_of_range(self, error: OffsetOutOfRangeError) -> None:
         """Handle a position outside the log.
@@ -275,7 +279,7 @@ class RangeConsumer(AIOKafkaConsumer):
             at = {TopicPartition(*tp): offset for tp, offset in error.offsets.items()}
         else:
             at = dict(error.args[0])
-        self._quiet()
+        quiet = self._quiet()
         for tp in at.keys() - self._ranges.keys():
             # The range is complete: the seek clears the error, which would be raised again.
             self._core.positioning.seek(self._core.positions.state(tp), at[tp])
@@ -300,7 +304,7 @@ class RangeConsumer(AIOKafkaConsumer):
                     )
                 # The offset exists again: a replica was behind, or the log has grown.
                 self._core.positioning.seek(self._core.positions.state(tp), position)
-        self._check_timeout()
+        self._check_timeout(quiet)
 
     async def _ends_of(
         self, partitions: Collection[TopicPartition]
@@ -323,8 +327,16 @@ class RangeConsumer(AIOKafkaConsumer):
             self._quiet_since = now - QUIET_SECONDS
         return now - self._quiet_since
 
-    def _check_timeout(self) -> None:
-        if self._ranges and self._quiet() > self._poll_timeout:
+    def _check_timeout(self, quiet: float) -> None:
+        """Raise an error if nothing has happened for `poll_timeout`.
+
+        Args:
+            quiet: The seconds without rows before the brokers were queried. Below `SURE_SECONDS`
+                nobody has checked yet whether the missing records exist.
+        """
+        if not self._ranges or quiet < SURE_SECONDS:
+            return
+        if min(self._quiet(), self._core.loop.time() - self._moved_at) > self._poll_timeout:
             raise KafkaTimeoutError(
                 f"no record arrived within {self._poll_timeout:g} s, although some exist: "
                 f"{self.where()}"
@@ -359,7 +371,7 @@ class RangeConsumer(AIOKafkaConsumer):
         if earliest >= reading.end:
             self._end(tp)
         else:
-            self._core.positioning.seek(self._core.positions.state(tp), earliest)
+            self._move(tp, earliest)
 
     def _give_up_from(self, tp: TopicPartition, position: int, why: str = "") -> None:
         end = self._ranges[tp].end

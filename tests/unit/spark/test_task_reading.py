@@ -262,6 +262,42 @@ def test_a_log_that_ends_in_offsets_without_records(kafka_broker, kafka_topic):
     fault.remove()
 
 
+def hide_records(cluster):
+    """Let offsets exist without records from here on."""
+
+    def edit(response):
+        for topic in response.responses:
+            for data in topic.partitions:
+                data.records = b""
+
+    cluster.control(ApiKey.FETCH, times=None, after_handling=True, edit=edit)
+
+
+def test_a_short_poll_timeout_does_not_fail_at_offsets_without_records(kafka_broker, kafka_topic):
+    """Its default was 512 ms in early releases of Spark, and jobs still set that."""
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+    hide_records(kafka_broker)
+    assert read(kafka_broker, (kafka_topic, 0, 6, 10), poll_timeout=0.1) == []
+
+
+def test_several_ranges_without_records_share_no_timeout(kafka_broker, kafka_topic):
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+    hide_records(kafka_broker)
+    ranges = [(kafka_topic, 0, i, i + 1) for i in range(0, 10, 2)]
+    assert read(kafka_broker, *ranges, poll_timeout=0.6) == []
+
+
+def test_a_short_poll_timeout_does_not_fail_at_deleted_records(kafka_broker, kafka_topic, caplog):
+    for i in range(10):
+        kafka_broker.produce(kafka_topic, b"%d" % i)
+    kafka_broker.delete_records(kafka_topic, 0, 6)
+    rows = read(kafka_broker, (kafka_topic, 0, 2, 10), fail_on_data_loss=False, poll_timeout=0.1)
+    assert [row["offset"] for row in rows] == [6, 7, 8, 9]
+    assert "offsets [2, 6)" in caplog.text
+
+
 def test_an_empty_throttled_response_does_not_mean_an_empty_range(kafka_broker, kafka_topic):
     for i in range(10):
         kafka_broker.produce(kafka_topic, b"%d" % i)
