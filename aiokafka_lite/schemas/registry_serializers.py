@@ -13,6 +13,8 @@ Non-obvious:
 - A record whose deserializer fails or is cancelled is not lost: a consumer returns to it, as it
   does after the failure of its own `value_deserializer`. It does not if the partition was revoked
   meanwhile, if its topic was recreated, or if the application chose another position.
+- A record that is being deserialized is not auto-committed, as if it were a batch in progress in a
+  block of `batches`: after a revocation, the next owner of the partition reads it.
 - None, a tombstone, is passed on without a call.
 """
 
@@ -29,7 +31,7 @@ from aiokafka_lite.abc import RecordDeserializer, RecordSerializer
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.consumer.core import ConsumerCore
 from aiokafka_lite.consumer.partitions.fetch_source import UNKNOWN_EPOCH
-from aiokafka_lite.consumer.partitions.positions import PartitionState
+from aiokafka_lite.consumer.partitions.positions import AtWork, PartitionState
 from aiokafka_lite.producer.batching.accumulator import Ack
 from aiokafka_lite.producer.producer import AIOKafkaProducer
 from aiokafka_lite.reading.undeserialized import attach_record
@@ -209,6 +211,7 @@ class _Deserialized(Generic[RecordT]):
         if record is None:
             record = await anext(self._records)
         place = self._place_of(record)
+        work = None if place is None else _begin_work(place, record.offset)
         part, headers = MessageField.KEY, list(record.headers)
         key, value = record.key, record.value
         try:
@@ -226,6 +229,9 @@ class _Deserialized(Generic[RecordT]):
             if not self._return_to(record, place):
                 self._kept = record
             raise
+        finally:
+            if place is not None and work is not None:
+                _end_work(place, work)
         record.key, record.value = key, value
         return record
 
@@ -244,6 +250,23 @@ class _Deserialized(Generic[RecordT]):
             core, state, generation = place
             core.positioning.give_back(state, generation, record.offset, UNKNOWN_EPOCH)
         return isinstance(self._source, AIOKafkaConsumer)
+
+
+def _begin_work(place: _Place, offset: int) -> AtWork | None:
+    """Keep a record from being auto-committed; None if an earlier one of its partition already is,
+    which another task has."""
+    state = place[1]
+    if state.at_work is not None:
+        return None
+    state.at_work = work = AtWork(offset, UNKNOWN_EPOCH)
+    return work
+
+
+def _end_work(place: _Place, work: AtWork) -> None:
+    core, state, _ = place
+    if state.at_work is work:
+        state.at_work = None
+        core.reader.on_free()
 
 
 @dataclass(frozen=True, slots=True)

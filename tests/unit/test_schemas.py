@@ -294,6 +294,57 @@ async def test_a_cancelled_step_loses_no_record(cluster: FakeCluster, registry: 
         assert [(await anext(records)).value for _ in range(2)] == [b"a", b"b"]
 
 
+class Slow:
+    """A deserializer whose registry does not answer yet."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.answered = asyncio.Event()
+
+    async def __call__(self, data: bytes, context: SerializationContext) -> bytes:
+        self.asked.set()
+        await self.answered.wait()
+        return data
+
+
+async def test_stop_does_not_commit_a_record_that_is_being_deserialized(
+    cluster: FakeCluster,
+) -> None:
+    for value in (b"a", b"b"):
+        cluster.produce("orders", value)
+    slow = Slow()
+    async with asyncio.timeout(PATIENCE), consumer_of(cluster, group_id="g") as consumer:
+        step = asyncio.create_task(anext(deserialized(consumer, value=slow)))
+        await slow.asked.wait()
+        await consumer.stop()
+        assert cluster.committed("g").get(TopicPartition("orders", 0), 0) == 0
+        step.cancel()
+
+
+async def test_other_reads_do_not_commit_a_record_that_is_being_deserialized(
+    cluster: FakeCluster,
+) -> None:
+    """A read that waits shows that the records before it were processed, but not this one."""
+    cluster.produce("orders", b"a")
+    slow = Slow()
+    orders = TopicPartition("orders", 0)
+    async with (
+        asyncio.timeout(PATIENCE),
+        consumer_of(cluster, group_id="g", auto_commit_interval_ms=10) as consumer,
+    ):
+        records = deserialized(consumer, value=slow)
+        step = asyncio.create_task(anext(records))
+        await slow.asked.wait()
+        other = asyncio.create_task(consumer.getone())
+        await asyncio.sleep(0.2)
+        assert cluster.committed("g").get(orders, 0) == 0
+        slow.answered.set()
+        assert (await step).value == b"a"
+        while cluster.committed("g").get(orders) != 1:
+            await asyncio.sleep(0.01)
+        other.cancel()
+
+
 async def test_a_failed_record_of_a_deleted_topic_skips_none_of_the_recreated_one(
     cluster: FakeCluster,
 ) -> None:

@@ -31,7 +31,7 @@ from aiokafka_lite.structs import TopicPartition
 
 
 class AtWork:
-    """A batch in progress in a block of `batches`.
+    """A batch in progress in a block of `batches`, or a record that is being deserialized.
 
     Attributes:
         offset: The highest offset to auto-commit meanwhile: the batch's first record, or the
@@ -74,8 +74,8 @@ class PartitionState:
         until: Offset from which it is no longer fetched, or None. Owner: the reader of a range.
         waits_for_chunk: True if it is fetched again only once its chunk is delivered: the offset
             after the chunk is out of range.
-        at_work: The batch in progress in a block of `batches`, or None. Set by that block, which
-            clears only its own.
+        at_work: The batch in progress in a block of `batches`, or the record that `deserialized`
+            has, or None. Each sets it and clears only its own.
         source: Where it is fetched from. Owner: the fetcher.
         fetched: Its buffered data. Owner: the buffer.
     """
