@@ -71,7 +71,7 @@ class Schema(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """The index of each column; None for a missing column.
+    """The index of each column; None for a missing column, and for one that is not used.
 
     Source: KafkaWriter of Spark's connector, for the columns, their types and the messages.
 
@@ -130,7 +130,7 @@ class RowLayout:
             key=place("key", "string", "binary"),
             headers=place("headers", _HEADERS_TYPE),
             partition=place("partition", "int"),
-            topic=place("topic", "string"),
+            topic=None if topic is not None else place("topic", "string"),
             constant_topic=topic,
         )
 

@@ -65,13 +65,19 @@ def test_a_value_is_enough() -> None:
         ({"value": "int"}, "value attribute type must be a string or binary, not int"),
         ({"value": "string", "key": "bigint"}, "key attribute type must be a string or binary"),
         ({"value": "string", "partition": "bigint"}, "partition attribute type must be a int"),
-        ({"value": "string", "topic": "binary"}, "topic attribute type must be a string"),
         ({"value": "string", "headers": "array<string>"}, "headers attribute type must be a array"),
     ],
 )
 def test_columns_that_are_refused(columns: dict[str, str], words: str) -> None:
     with pytest.raises(KafkaConfigurationError, match=words):
         RowLayout.of(schema(**columns), "orders")
+
+
+def test_a_column_topic_matters_only_without_the_option() -> None:
+    columns = schema(value="string", topic="struct<name:string>")
+    with pytest.raises(KafkaConfigurationError, match="topic attribute type must be a string"):
+        RowLayout.of(columns, None)
+    assert RowLayout.of(columns, "orders").only_topic == "orders"
 
 
 def test_a_topic_is_required() -> None:
