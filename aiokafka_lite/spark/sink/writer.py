@@ -159,7 +159,8 @@ class _BatchWriter(DataSourceArrowWriter):
             _check(self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        _log_abort("the write", self._options, messages)
+        # Without a name, the application's next write has another id.
+        _log_abort("the write", messages, is_skipped=self._options.write_id is not None)
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):
@@ -183,7 +184,7 @@ class _StreamWriter(DataSourceStreamArrowWriter):
             _check(self._options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        _log_abort(f"epoch {batchId}", self._options, messages)
+        _log_abort(f"epoch {batchId}", messages, is_skipped=self._options.exactly_once)
 
 
 # --- in a task
@@ -353,7 +354,7 @@ def _warn_of_pure_tasks(messages: Sequence[WriterCommitMessage | None]) -> None:
 
 
 def _log_abort(
-    what: str, options: WriteOptions, messages: Sequence[WriterCommitMessage | None]
+    what: str, messages: Sequence[WriterCommitMessage | None], *, is_skipped: bool
 ) -> None:
     done = _written(messages)
     rows = sum(each.rows for each in done)
@@ -362,5 +363,5 @@ def _log_abort(
         what,
         rows,
         len(done),
-        "a retry skips them" if options.exactly_once else "a retry writes them again",
+        "a retry skips them" if is_skipped else "a retry writes them again",
     )

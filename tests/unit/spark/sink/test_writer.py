@@ -254,3 +254,20 @@ def test_a_task_says_which_build_it_ran(
     monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster
 ) -> None:
     assert written(monkeypatch, cluster, b"a").native == NATIVE
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({}, "writes them again"),
+        ({"deliveryGuarantee": "exactly_once", "writeId": "nightly"}, "skips them"),
+        # Each attempt of the application has an id of its own.
+        ({"deliveryGuarantee": "exactly_once"}, "writes them again"),
+    ],
+)
+def test_a_failed_write_tells_what_another_one_does(
+    caplog: pytest.LogCaptureFixture, cluster: FakeCluster, options: dict[str, str], what: str
+) -> None:
+    told = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": "orders", **options}
+    writer.writer(told, BY_OPTION).abort([writer._Message(writer.TaskWritten(None, 5))])
+    assert f"5 rows of 1 tasks are in Kafka, and a retry {what}" in caplog.text
