@@ -29,12 +29,10 @@ from typing import Any, Final, Generic, Self, TypeVar
 from aiokafka_lite._consumer_record import ConsumerRecord
 from aiokafka_lite.abc import RecordDeserializer, RecordSerializer
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
-from aiokafka_lite.consumer.core import ConsumerCore
-from aiokafka_lite.consumer.partitions.fetch_source import UNKNOWN_EPOCH
-from aiokafka_lite.consumer.partitions.positions import AtWork, PartitionState
 from aiokafka_lite.producer.batching.accumulator import Ack
 from aiokafka_lite.producer.producer import AIOKafkaProducer
 from aiokafka_lite.reading.undeserialized import attach_record
+from aiokafka_lite.schemas.in_hand import InHand
 from aiokafka_lite.structs import TopicPartition
 
 __all__ = [
@@ -49,9 +47,6 @@ __all__ = [
 Headers = list[tuple[str, bytes | None]]
 
 _ADVICE: Final = "seek() past it to skip it"
-
-_Place = tuple[ConsumerCore, PartitionState, int]
-"""The partition of a record, and the generation of its position when the record was delivered."""
 
 
 class MessageField(enum.StrEnum):
@@ -198,6 +193,7 @@ class _Deserialized(Generic[RecordT]):
         self, records: AsyncIterable[RecordT], key: Convert | None, value: Convert | None
     ) -> None:
         self._source = records
+        self._from_consumer = isinstance(records, AIOKafkaConsumer)
         self._records = aiter(records)
         self._key = key
         self._value = value
@@ -210,8 +206,7 @@ class _Deserialized(Generic[RecordT]):
         record, self._kept = self._kept, None
         if record is None:
             record = await anext(self._records)
-        place = self._place_of(record)
-        work = None if place is None else _begin_work(place, record.offset)
+        in_hand = self._in_hand(record)
         part, headers = MessageField.KEY, list(record.headers)
         key, value = record.key, record.value
         try:
@@ -221,52 +216,31 @@ class _Deserialized(Generic[RecordT]):
             if self._value is not None and value is not None:
                 value = await _converted(self._value, value, record.topic, part, headers)
         except Exception as error:
-            from_consumer = self._return_to(record, place)
-            advice = _ADVICE if from_consumer else "it was delivered"
+            if in_hand is not None:
+                in_hand.give_back()
+            advice = _ADVICE if self._from_consumer else "it was delivered"
             attach_record(error, part.value, record, advice)
             raise
         except BaseException:
-            if not self._return_to(record, place):
+            if in_hand is not None:
+                in_hand.give_back()
+            if not self._from_consumer:
                 self._kept = record
             raise
         finally:
-            if place is not None and work is not None:
-                _end_work(place, work)
+            if in_hand is not None:
+                in_hand.end()
         record.key, record.value = key, value
         return record
 
-    def _place_of(self, record: RecordT) -> _Place | None:
-        """Return what the record was read from; None if its partition was revoked already."""
+    def _in_hand(self, record: RecordT) -> InHand | None:
+        """Keep the record of a consumer; None if its partition was revoked already."""
         consumer = self._source
         if not isinstance(consumer, AIOKafkaConsumer):
             return None
         core = consumer._core
         state = core.positions.get(TopicPartition(record.topic, record.partition))
-        return None if state is None else (core, state, state.generation)
-
-    def _return_to(self, record: RecordT, place: _Place | None) -> bool:
-        """Let a consumer read the record again; False if the source is no consumer."""
-        if place is not None:
-            core, state, generation = place
-            core.positioning.give_back(state, generation, record.offset, UNKNOWN_EPOCH)
-        return isinstance(self._source, AIOKafkaConsumer)
-
-
-def _begin_work(place: _Place, offset: int) -> AtWork | None:
-    """Keep a record from being auto-committed; None if an earlier one of its partition already is,
-    which another task has."""
-    state = place[1]
-    if state.at_work is not None:
-        return None
-    state.at_work = work = AtWork(offset, UNKNOWN_EPOCH)
-    return work
-
-
-def _end_work(place: _Place, work: AtWork) -> None:
-    core, state, _ = place
-    if state.at_work is work:
-        state.at_work = None
-        core.reader.on_free()
+        return None if state is None else InHand(core, state, record.offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -345,6 +345,67 @@ async def test_other_reads_do_not_commit_a_record_that_is_being_deserialized(
         other.cancel()
 
 
+async def test_tasks_that_share_a_consumer_each_return_to_their_record(
+    cluster: FakeCluster,
+) -> None:
+    """A return to one record must not keep the consumer from returning to an earlier one."""
+    for value in (b"a", b"b", b"c"):
+        cluster.produce("orders", value)
+    orders = TopicPartition("orders", 0)
+    slow = Slow()
+
+    async def fail(data: bytes, context: SerializationContext) -> bytes:
+        raise ValueError(data)
+
+    async with asyncio.timeout(PATIENCE), consumer_of(cluster, group_id="g") as consumer:
+        first = asyncio.create_task(anext(deserialized(consumer, value=slow)))
+        await slow.asked.wait()
+        with pytest.raises(ValueError, match="b"):
+            await anext(deserialized(consumer, value=fail))
+        assert await consumer.position(orders) == 1
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert await consumer.position(orders) == 0
+
+
+async def test_a_record_in_hand_stays_uncommitted_after_an_earlier_one_is_done(
+    cluster: FakeCluster,
+) -> None:
+    for value in (b"a", b"b", b"c"):
+        cluster.produce("orders", value)
+    early, late = Slow(), Slow()
+    async with asyncio.timeout(PATIENCE), consumer_of(cluster, group_id="g") as consumer:
+        first = asyncio.create_task(anext(deserialized(consumer, value=early)))
+        await early.asked.wait()
+        second = asyncio.create_task(anext(deserialized(consumer, value=late)))
+        await late.asked.wait()
+        early.answered.set()
+        assert (await first).value == b"a"
+        await consumer.stop()
+        assert cluster.committed("g") == {TopicPartition("orders", 0): 1}
+        second.cancel()
+
+
+async def test_a_record_in_hand_does_not_let_an_earlier_one_be_committed(
+    cluster: FakeCluster,
+) -> None:
+    for value in (b"a", b"b"):
+        cluster.produce("orders", value)
+    orders = TopicPartition("orders", 0)
+    early, late = Slow(), Slow()
+    async with asyncio.timeout(PATIENCE), consumer_of(cluster, group_id="g") as consumer:
+        first = asyncio.create_task(anext(deserialized(consumer, value=early)))
+        await early.asked.wait()
+        second = asyncio.create_task(anext(deserialized(consumer, value=late)))
+        await late.asked.wait()
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert await consumer.position(orders) == 0
+        await consumer.stop()
+        assert cluster.committed("g").get(orders, 0) == 0
+        second.cancel()
+
+
 async def test_a_failed_record_of_a_deleted_topic_skips_none_of_the_recreated_one(
     cluster: FakeCluster,
 ) -> None:
