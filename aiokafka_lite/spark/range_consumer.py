@@ -332,7 +332,7 @@ class RangeConsumer(AIOKafkaConsumer):
 
         Args:
             quiet: The seconds without rows before the brokers were queried. Below `SURE_SECONDS`
-                nobody has checked yet whether the missing records exist.
+                no check has shown yet whether the missing records exist.
         """
         if not self._ranges or quiet < SURE_SECONDS:
             return
