@@ -11,6 +11,8 @@ import pytest
 from aiokafka_lite.errors import (
     DeliveryTimeoutError,
     IllegalArgumentError,
+    InvalidRecordError,
+    KafkaError,
     MessageSizeTooLargeError,
     ProducerClosed,
 )
@@ -102,6 +104,28 @@ async def test_every_codec_and_acks_round_trip(
         assert metadata.timestamp_type == record.timestamp_type == 0
         if key is not None:
             assert metadata.partition == (murmur2(key) & 0x7FFFFFFF) % 3
+
+
+@pytest.mark.parametrize("without_key", [[0], [2], [1, 3], [0, 1, 2, 3]])
+@pytest.mark.parametrize("codec", [None, "lz4"])
+async def test_only_invalid_records_of_a_rejected_batch_raise_the_broker_s_reason(
+    kafka: RealKafka,
+    topic: TopicFactory,
+    producer_of: Any,
+    without_key: list[int],
+    codec: str | None,
+) -> None:
+    name = topic(1, **{"cleanup.policy": "compact"})
+    producer = producer_of(kafka, compression_type=codec, linger_ms=1000)
+    await producer.start()
+    keys = [None if n in without_key else b"%d" % n for n in range(4)]
+    acks = [await producer.send(name, b"v", key=key) for key in keys]
+    await producer.flush()  # one batch
+    for n, ack in enumerate(acks):
+        with pytest.raises(KafkaError, match="cannot accept message without key") as caught:
+            await ack
+        assert type(caught.value) is (InvalidRecordError if n in without_key else KafkaError)
+    assert (await producer.send_and_wait(name, b"v", key=b"k")).offset == 0
 
 
 async def test_log_append_time_comes_from_the_broker(
