@@ -205,7 +205,8 @@ def three_brokers() -> Iterator[OwnCluster]:
 def kafka3(three_brokers: OwnCluster, request: pytest.FixtureRequest) -> OwnCluster:
     """Three nodes of the newest Kafka, shared by the run: a test that stops one starts it again.
 
-    All replicas of Kafka's own topics are in sync, and their preferred leaders lead.
+    Every broker knows of all others. All replicas of Kafka's own topics are in sync, and their
+    preferred leaders lead.
     """
     from tests.in_sync import restore  # a copy of this file runs without the client
 

@@ -6,6 +6,7 @@ from typing import Final
 from aiokafka_lite.admin import AIOKafkaAdminClient, ElectionType, PartitionDescription
 from aiokafka_lite.structs import TopicPartition
 from tools.kafka import OwnCluster
+from tools.kafka.wire import ask_metadata
 
 PATIENCE: Final = 10.0
 """Seconds in which a follower catches up by itself, if it does."""
@@ -15,11 +16,12 @@ GUARD: Final = 120.0
 
 
 async def restore(cluster: OwnCluster) -> None:
-    """Wait until Kafka's own topics are replicated again, and move their leaders back.
+    """Wait until the brokers know each other and replicate Kafka's own topics; move leaders back.
 
-    A test may rely on both: it kills a coordinator, and another broker has to take over. After a
-    broker was killed, a follower whose fetch overlaps with the change of leaders can stay out of
-    sync until the next change (Kafka logs "marked as failed"): such a broker is restarted.
+    A restarted broker answers before all others know of it. A test may rely on the rest, too: it
+    kills a coordinator, and another broker has to take over. After a broker was killed, a follower
+    whose fetch overlaps with the change of leaders can stay out of sync until the next change
+    (Kafka logs "marked as failed"): such a broker is restarted.
 
     Args:
         cluster: All its brokers run.
@@ -30,6 +32,8 @@ async def restore(cluster: OwnCluster) -> None:
     loop = asyncio.get_running_loop()
     servers = cluster.bootstrap_servers
     async with asyncio.timeout(GUARD), AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
+        while not await asyncio.to_thread(_is_complete, cluster):
+            await asyncio.sleep(0.1)
         until = loop.time() + PATIENCE
         while behind := _behind(await _own_topics(admin)):
             if loop.time() > until:
@@ -41,6 +45,16 @@ async def restore(cluster: OwnCluster) -> None:
         while misled := _misled(await _own_topics(admin)):
             await admin.elect_leaders(ElectionType.PREFERRED, misled)
             await asyncio.sleep(0.1)
+
+
+def _is_complete(cluster: OwnCluster) -> bool:
+    """True if each broker answers and knows of all."""
+    places = [address.rpartition(":") for address in cluster.bootstrap_servers.split(",")]
+    try:
+        views = [ask_metadata((host, int(port)), version=1) for host, _, port in places]
+    except OSError:
+        return False
+    return all(set(view.brokers) == set(cluster.node_ids) for view in views)
 
 
 async def _own_topics(admin: AIOKafkaAdminClient) -> dict[TopicPartition, PartitionDescription]:

@@ -73,8 +73,7 @@ async def _await_configs(target: Target, group: str, names: set[str]) -> None:
             if {name.replace("_", ".") for name in names} <= told:
                 break
             await asyncio.sleep(0.02)
-    # The broker updates its coordinator at the same time, but after itself.
-    await asyncio.sleep(0.2)
+    await target.published()
 
 
 class Reporter:

@@ -8,6 +8,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from aiokafka_lite.protocol.messages import share_acknowledge, share_fetch
+from aiokafka_lite.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from aiokafka_lite.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -48,15 +52,21 @@ async def fill(target: Target, topic: str, *sizes: int) -> None:
 
 
 async def configure_group(target: Target, group: str, **configs: object) -> None:
-    """Set configurations of a group; underscores stand for dots."""
-    settings = [
-        AlterableConfig(name.replace("_", "."), 0, str(value)) for name, value in configs.items()
-    ]
+    """Set configurations of a group, and wait for them; underscores stand for dots."""
+    wanted = {name.replace("_", "."): str(value) for name, value in configs.items()}
+    settings = [AlterableConfig(name, 0, value) for name, value in wanted.items()]
     request = IncrementalAlterConfigsRequest(
         [AlterConfigsResource(GROUP_RESOURCE, group, settings)]
     )
     answer = await target.quietly(request, 1, "admin")
     assert not answer.responses[0].error_code, answer
+    described = DescribeConfigsRequest([DescribeConfigsResource(GROUP_RESOURCE, group, [*wanted])])
+    async with asyncio.timeout(PATIENCE):  # a broker learns of them after the answer
+        while True:
+            (told,) = (await target.quietly(described, 4, "admin")).results
+            if {each.name: each.value for each in told.configs} == wanted:
+                return
+            await asyncio.sleep(0.05)
 
 
 class Sharer:

@@ -240,6 +240,22 @@ class Target:
             await self._await_leader(name, partition)
         return name
 
+    async def published(self) -> None:
+        """Wait until all changes so far are in force on the first broker, without recording.
+
+        Kafka answers a change before the broker applies it. It applies one batch of changes after
+        the other, and shows a topic before it applies the rest of the topic's batch: so the second
+        of two topics shows that everything before the first one is in force.
+        """
+        for _ in range(2):
+            name = self.unique("later")
+            request = CreateTopicsRequest([CreatableTopic(name, 1, -1)], timeout_ms=20_000)
+            (created,) = (await self.quietly(request, 5, "topics")).topics
+            assert not created.error_code, created
+            async with asyncio.timeout(PATIENCE):
+                while await self.leader_of(name, 0) < 0:
+                    await asyncio.sleep(PAUSE)
+
     async def leader_of(self, topic: str, partition: int) -> int:
         """The node id of a partition's leader, -1 if there is none; not recorded."""
         request = MetadataRequest([MetadataRequestTopic(name=topic)], False)

@@ -97,7 +97,7 @@ async def grant(target: Target, grants: Sequence[Grant], deny: Sequence[Grant] =
     ]
     response = await target.quietly(CreateAclsRequest(creations), 3, "admin")
     assert not any(result.error_code for result in response.results)
-    await asyncio.sleep(0.5)
+    await target.published()
 
 
 async def walk(

@@ -64,7 +64,7 @@ async def test_disabled_apis(bare: OwnCluster, allowed: AllowedDifferences) -> N
             updates = [FeatureUpdateKey(name, 0, upgrade_type=SAFE_DOWNGRADE) for name in FEATURES]
             answer = await judge.quietly(UpdateFeaturesRequest(30_000, updates), 1)
             assert not answer.error_code, answer
-            await asyncio.sleep(0.5)  # the broker learns of it by and by
+            await judge.published()
             raised = await asyncio.gather(
                 *(scenario(target) for target in (judge, judged)), return_exceptions=True
             )

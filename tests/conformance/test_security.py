@@ -302,7 +302,7 @@ async def test_acl_administration(compare_guarded: Compare) -> None:
             await target.ask(CreateAclsRequest(good), version)
         for one in bad:
             await target.ask(CreateAclsRequest([one, good[0]]), 3)
-        await asyncio.sleep(0.3)
+        await target.published()
         filters = [
             everything(Resource.TOPIC, name),
             everything(Resource.TOPIC, name, Pattern.MATCH),
@@ -322,7 +322,7 @@ async def test_acl_administration(compare_guarded: Compare) -> None:
         await target.ask(CreateAclsRequest(good[:2]), 3, "alice")
         await target.ask(DeleteAclsRequest(filters[:2]), 3, "alice")
         await target.ask(DeleteAclsRequest(filters[4:6]), 3)
-        await asyncio.sleep(0.3)
+        await target.published()
         await target.ask(describe(filters[1]), 3)
         await target.ask(DeleteAclsRequest([filters[1], filters[1]]), 3)
         await target.ask(DeleteAclsRequest([filters[9]]), 3)
@@ -382,7 +382,7 @@ async def test_quota_administration(compare_guarded: Compare) -> None:
         ]
         for request in changes:
             await target.ask(request, 1)
-        await asyncio.sleep(0.3)
+        await target.published()
         wanted = [
             find(("user", 0, user)),
             find(("user", 0, user), strict=True),
@@ -414,7 +414,7 @@ async def test_quota_administration(compare_guarded: Compare) -> None:
             ([("ip", "127.0.0.9")], ["connection_creation_rate"]),
         ):
             await target.ask(alter(entity, *((key, 0.0, True) for key in keys)), 1)
-        await asyncio.sleep(0.3)
+        await target.published()
         await target.ask(wanted[0], 1)
 
     await compare_guarded(scenario)
@@ -437,7 +437,7 @@ async def test_quota_throttle_times(compare_guarded: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic()
         await target.quietly(quota("eve", 100_000.0), 1, "admin")
-        await asyncio.sleep(0.3)
+        await target.published()
         # A million bytes are the allowance of the first ten seconds.
         for size, least, most in ((900_000, 0, 0), (200_000, 800, 1050), (100, 800, 1050)):
             response = await target.quietly(of_size(topic, size), 9, "admin@0")

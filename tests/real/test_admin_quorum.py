@@ -93,8 +93,9 @@ async def test_features_are_described_and_updated(
     (await admin.update_features({"group.version": FeatureUpdate(1)})).raise_for_errors()
 
     async def added() -> bool:
-        finalized = (await admin.describe_features()).finalized
-        return finalized.get("group.version") == FeatureLevels(1, 1)
+        described = [await admin.describe_features(node_id) for node_id in range(3)]
+        levels = [each.finalized.get("group.version") for each in described]
+        return levels == [FeatureLevels(1, 1)] * 3
 
     await until(added)
     assert (await asked_by_kafka_python(three, ask)).strip() == "(1, 1)"

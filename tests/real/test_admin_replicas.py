@@ -125,14 +125,20 @@ async def test_every_broker_describes_its_directories(
     (await admin3.create_topics([NewTopic(topic, -1, -1, {0: [0, 2]})])).raise_for_errors()
     await admin3.wait_for_topics([topic])
     tp = TopicPartition(topic, 0)
-    described = (await admin3.describe_log_dirs(partitions=[tp])).raise_for_errors()
-    having = {
-        node_id
-        for node_id, directories in described.items()
-        if any(tp in each.replicas for each in directories.values())
-    }
-    assert set(described) == {0, 1, 2}
-    assert having == {0, 2}
+
+    async def having_it() -> set[int]:
+        described = (await admin3.describe_log_dirs(partitions=[tp])).raise_for_errors()
+        assert set(described) == {0, 1, 2}
+        return {
+            node_id
+            for node_id, directories in described.items()
+            if any(tp in each.replicas for each in directories.values())
+        }
+
+    async def both() -> bool:  # a broker shows a topic before it has made its replica
+        return await having_it() == {0, 2}
+
+    await until(both)
 
 
 async def test_a_partition_is_reassigned_and_a_reassignment_cancelled(

@@ -135,7 +135,7 @@ async def test_broken_connections_keep_the_membership(
         await asyncio.sleep(0.5)
     await group.until_stable(first, second)
     assert first.machine.counters.rebalances == rebalances
-    assert first.machine.counters.heartbeats > 3
+    await group.until(lambda: first.machine.counters.heartbeats > 3)
 
 
 @pytest.mark.parametrize("oldest", [0, 1, 3, 4, 6])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.real.visibility import seen
 from tests.unit.cli.commands import Shell
 from tools.kafka import RealKafka
 
@@ -114,6 +115,11 @@ def test_partition_added_while_following_is_read(kafka: RealKafka, shell: Shell,
         kafka_admin = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
         grown = kafka_admin.create_partitions([confluent_admin.NewPartitions(topic, 2)])
         grown[topic].result(60)
+
+        def partitions() -> int:  # a producer that knows only one fails the record
+            return len(kafka_admin.list_topics(topic, timeout=30).topics[topic].partitions)
+
+        seen(partitions, 2)
         producer = confluent.Producer({"bootstrap.servers": kafka.bootstrap_servers})
         producer.produce(topic, b"new", partition=1)
         assert producer.flush(60) == 0

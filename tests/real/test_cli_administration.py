@@ -1,5 +1,6 @@
 """The administrative commands against a real Kafka, their effect checked by other clients."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.real.visibility import Placement, seen, topic_is_placed
 from tests.unit.cli.commands import Shell
 from tools.kafka import KafkaCluster, RealKafka
 
@@ -61,7 +63,7 @@ def test_topic_is_created_altered_and_deleted(shell: Shell, rows: Rows, other: A
     topic = a_topic()
     [created] = rows("topic", "create", topic, "-p", "3", "-c", "retention.ms=7200000")
     assert (created["partitions"], created["replicas"]) == (3, 1)
-    assert partitions_of(other, topic) == 3
+    seen(lambda: partitions_of(other, topic), 3)
     assert config_of(other, topic, "retention.ms") == "7200000"
     assert topic in [each["topic"] for each in rows("topics")]
     [described] = rows("topic", "describe", topic)
@@ -73,12 +75,12 @@ def test_topic_is_created_altered_and_deleted(shell: Shell, rows: Rows, other: A
     changes = ("--set", "retention.ms=3600000", "--append", "cleanup.policy=compact")
     done = shell.run("topic", "alter", topic, *changes, "--partitions", "5", "--yes")
     assert done.returncode == 0, done.stderr
-    assert config_of(other, topic, "retention.ms") == "3600000"
-    assert config_of(other, topic, "cleanup.policy") == "delete,compact"
-    assert partitions_of(other, topic) == 5
+    seen(lambda: config_of(other, topic, "retention.ms"), "3600000")
+    seen(lambda: config_of(other, topic, "cleanup.policy"), "delete,compact")
+    seen(lambda: partitions_of(other, topic), 5)
 
     assert shell.run("topic", "delete", topic, "--yes").returncode == 0
-    assert topic not in other.list_topics(timeout=30).topics
+    seen(lambda: topic in other.list_topics(timeout=30).topics, False)
 
 
 def test_records_are_trimmed(kafka: RealKafka, shell: Shell, rows: Rows) -> None:
@@ -173,15 +175,16 @@ def test_cluster_is_described(rows: Rows, other: Any) -> None:
 def test_configs_are_changed(shell: Shell, rows: Rows, other: Any) -> None:
     topic = a_topic()
     rows("topic", "create", topic, "-p", "1")
+    seen(lambda: partitions_of(other, topic), 1)
     done = shell.run("config", "set", "topic", topic, "retention.ms=9000000", "--yes")
     assert done.returncode == 0, done.stderr
-    assert config_of(other, topic, "retention.ms") == "9000000"
+    seen(lambda: config_of(other, topic, "retention.ms"), "9000000")
     [found] = rows("config", "get", "topic", topic, "retention.ms")
     assert (found["value"], found["source"]) == ("9000000", "TOPIC_CONFIG")
     assert (
         shell.run("config", "set", "topic", topic, "--delete", "retention.ms", "-y").returncode == 0
     )
-    assert config_of(other, topic, "retention.ms") != "9000000"
+    seen(lambda: config_of(other, topic, "retention.ms") == "9000000", False)
 
 
 def test_bench_fills_and_reads_a_topic(kafka: RealKafka, shell: Shell, rows: Rows) -> None:
@@ -203,18 +206,31 @@ def test_bench_fills_and_reads_a_topic(kafka: RealKafka, shell: Shell, rows: Row
 def test_users_and_quotas_are_changed(shell: Shell, rows: Rows, other: Any) -> None:
     user = f"cli-{uuid.uuid4().hex[:10]}"
     shell.ok("user", "create", user, "--password-stdin", stdin=b"secret\n")
-    described = other.describe_user_scram_credentials([user])[user].result(30)
-    assert [each.mechanism.name for each in described.scram_credential_infos] == ["SCRAM_SHA_512"]
+
+    def mechanisms() -> list[str]:
+        try:
+            described = other.describe_user_scram_credentials([user])[user].result(30)
+        except confluent.KafkaException as error:
+            if error.args[0].code() != confluent.KafkaError.RESOURCE_NOT_FOUND:
+                raise
+            return []
+        return [each.mechanism.name for each in described.scram_credential_infos]
+
+    seen(mechanisms, ["SCRAM_SHA_512"])
     assert user in [each["user"] for each in rows("user", "list")]
     assert shell.run("user", "delete", user, "--yes").returncode == 0
-    assert user not in [each["user"] for each in rows("user", "list")]
+    seen(lambda: user in [each["user"] for each in rows("user", "list")], False)
 
     quota = ("quota", "set", "--for-user", user)  # no other client here reads quotas
     assert shell.run(*quota, "producer_byte_rate=5000", "--yes").returncode == 0
-    [found] = [each for each in rows("quota", "list") if each["user"] == user]
-    assert (found["quota"], found["value"]) == ("producer_byte_rate", 5000.0)
+
+    def quotas() -> list[tuple[str, float]]:
+        listed = [each for each in rows("quota", "list") if each["user"] == user]
+        return [(each["quota"], each["value"]) for each in listed]
+
+    seen(quotas, [("producer_byte_rate", 5000.0)])
     assert shell.run(*quota, "--delete", "producer_byte_rate", "--yes").returncode == 0
-    assert user not in [each["user"] for each in rows("quota", "list")]
+    seen(quotas, [])
 
 
 def test_hanging_transaction_is_aborted(kafka: RealKafka, shell: Shell, rows: Rows) -> None:
@@ -254,21 +270,21 @@ def test_acls_are_seen_by_another_client(tmp_path: Path) -> None:
             confluent_admin.AclPermissionType.ANY,
         )
 
-        def seen() -> set[tuple[str, str, str]]:
+        def acls() -> set[tuple[str, str, str]]:
             found = other.describe_acls(every).result(30)
             return {(each.name, each.operation.name, each.permission_type.name) for each in found}
 
         who = ("--allow", "User:alice", "--operation", "read,write")
         shell.ok("acl", "create", *who, "--topic", "orders")
         expected = {("orders", "READ", "ALLOW"), ("orders", "WRITE", "ALLOW")}
-        assert seen() == expected
+        seen(acls, expected)
         listed = json.loads(shell.ok("acl", "list", "--topic", "orders", "-o", "json"))
         assert {each["operation"] for each in listed} == {"read", "write"}
         shell.fails(2, "acl", "delete", "--topic", "orders")
-        assert seen() == expected
+        assert acls() == expected
         done = shell.run("acl", "delete", "--topic", "orders", "--operation", "write", "--yes")
         assert done.returncode == 0, done.stderr
-        assert seen() == {("orders", "READ", "ALLOW")}
+        seen(acls, {("orders", "READ", "ALLOW")})
 
 
 def test_replicas_are_moved_and_leaders_elected(kafka3: RealKafka, tmp_path: Path) -> None:
@@ -280,7 +296,12 @@ def test_replicas_are_moved_and_leaders_elected(kafka3: RealKafka, tmp_path: Pat
         partitions = witness.list_topics(topic, timeout=30).topics[topic].partitions
         return [(each.leader, sorted(each.replicas)) for _, each in sorted(partitions.items())]
 
+    def known(enough: Callable[[Placement], object]) -> None:
+        """A command may ask any broker, and completes when the controller has completed it."""
+        asyncio.run(topic_is_placed(kafka3.bootstrap_servers, topic, enough))
+
     shell.ok("topic", "create", topic, "-p", "4", "-r", "1")
+    known(lambda placement: len(placement) == 4)
     nodes = sorted(witness.list_topics(timeout=30).brokers)
     planned = json.loads(shell.ok("reassign", "plan", topic, "-r", "2", "-o", "json"))
     plan = tmp_path / "plan.json"
@@ -288,9 +309,11 @@ def test_replicas_are_moved_and_leaders_elected(kafka3: RealKafka, tmp_path: Pat
     done = shell.run("reassign", "apply", "--file", str(plan), "--yes", "--wait")
     assert done.returncode == 0, done.stderr
     wanted = [sorted(each["replicas"]) for each in planned]
+    known(lambda placement: [replicas for _, replicas in placement] == wanted)
     assert [replicas for _, replicas in witnessed()] == wanted
     done = shell.run("reassign", "apply", topic, "--to", str(nodes[0]), "-r", "1", "-y", "-w")
     assert done.returncode == 0, done.stderr
+    known(lambda placement: placement == [(nodes[0], [nodes[0]])] * 4)
     assert witnessed() == [(nodes[0], [nodes[0]])] * 4
     done = shell.run("elect", topic, "--yes", "-o", "json")
     assert done.returncode == 0, done.stderr
@@ -343,6 +366,7 @@ def test_cluster_views_agree_with_other_clients(rows: Rows, shell: Shell, other:
 def test_offsets_of_a_topic_are_deleted(shell: Shell, rows: Rows, other: Any) -> None:
     topic, group = a_topic(), a_topic()
     shell.ok("topic", "create", topic, "-p", "2", "--no-header")
+    seen(lambda: partitions_of(other, topic), 2)
     partitions = [confluent.TopicPartition(topic, number, 0) for number in range(2)]
     offsets = confluent.ConsumerGroupTopicPartitions(group, partitions)
     other.alter_consumer_group_offsets([offsets])[group].result(60)

@@ -1,5 +1,6 @@
 """`share` and `consume --share-group` against a real Kafka."""
 
+import asyncio
 import json
 import uuid
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.real.visibility import group_has_configs
 from tests.unit.cli.commands import Shell
 from tools.kafka import RealKafka
 
@@ -26,11 +28,13 @@ def topic(kafka: RealKafka, shell: Shell) -> str:
 
 
 @pytest.fixture
-def group(shell: Shell) -> str:
+def group(kafka: RealKafka, shell: Shell) -> str:
     """A new share group that begins with the first record."""
     name = f"cli-{uuid.uuid4().hex[:10]}"
     done = shell.run("config", "set", "group", name, "share.auto.offset.reset=earliest", "--yes")
     assert done.returncode == 0, done.stderr
+    wanted = {"share.auto.offset.reset": "earliest"}
+    asyncio.run(group_has_configs(kafka.bootstrap_servers, name, wanted))
     return name
 
 

@@ -1,5 +1,6 @@
 """What needs a terminal, against a real Kafka: `top`, prompts, Ctrl-C, progress."""
 
+import asyncio
 import re
 import uuid
 from itertools import repeat
@@ -9,6 +10,7 @@ import pytest
 
 from aiokafka_lite import AIOKafkaAdminClient, AIOKafkaProducer, TopicPartition
 from tests.conftest import TopicFactory
+from tests.real.visibility import topic_is_gone
 from tests.unit.cli.commands import environment
 from tests.unit.cli.terminal import Terminal
 from tools.kafka import RealKafka
@@ -100,7 +102,9 @@ def test_ctrl_c_ends_a_writer_after_its_delivery(
     assert "Traceback" not in writer.output
 
 
-def test_prompt_is_answered(topic: TopicFactory, variables: dict[str, str]) -> None:
+def test_prompt_is_answered(
+    kafka: RealKafka, topic: TopicFactory, variables: dict[str, str]
+) -> None:
     name = topic()
     for answer, status in (("\x03", 130), ("no\n", 0), ("yes\n", 0)):
         terminal = Terminal("topic", "delete", name, environment=variables)
@@ -108,5 +112,6 @@ def test_prompt_is_answered(topic: TopicFactory, variables: dict[str, str]) -> N
         terminal.type(answer)
         assert terminal.end() == status
         assert ("nothing was done" in terminal.output) is (answer == "no\n")
+    asyncio.run(topic_is_gone(kafka.bootstrap_servers, name))
     gone = Terminal("topic", "describe", name, environment=variables)
     assert gone.end() == 1

@@ -23,6 +23,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from tests.real.test_consumer import numbered, take, write
+from tests.real.visibility import seen
 from tests.unit.consumer.makers import until
 from tools.kafka import RealKafka
 
@@ -323,6 +324,18 @@ async def test_recreated_topic_gets_no_offset_of_the_old_one(
 
 
 def _make_again(admin: Any, name: str) -> None:
+    """Delete and create a topic; the broker shows the new one."""
+    asked = confluent_kafka.TopicCollection([name])
+
+    def topic_id() -> str | None:
+        try:
+            return str(admin.describe_topics(asked)[name].result(30).topic_id)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() != confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            return None
+
+    before = topic_id()
     admin.delete_topics([name])[name].result(30)
     while True:
         try:
@@ -331,4 +344,5 @@ def _make_again(admin: Any, name: str) -> None:
             if error.args[0].code() != confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS:
                 raise  # otherwise it is still being deleted
         else:
-            return
+            break
+    seen(lambda: topic_id() in (None, before), False)

@@ -13,6 +13,7 @@ import pytest
 from aiokafka_lite import AIOKafkaClient, AIOKafkaShareConsumer
 from aiokafka_lite.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 from aiokafka_lite.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from tests.real.visibility import acls_count
 from tools.kafka import KafkaCluster
 
 pytest.importorskip("aiokafka", reason="the interop extra is not installed")
@@ -37,6 +38,7 @@ def guarded() -> Iterator[str]:
             ]
             told = await client.send(cluster.node_ids[0], CreateAclsRequest(acls))
             assert [result.error_code for result in told.results] == [0, 0]
+        await acls_count(cluster.bootstrap_servers, "secret", len(acls))
 
     with KafkaCluster(config=CONFIG, heap="256m") as cluster:
         for name in ("open", "secret"):

@@ -162,6 +162,7 @@ async def test_a_producer_pushes_what_kip_714_requires(broker: Collecting, colle
             await producer.send_and_wait("orders", b"%d" % number)
         await broker.until(collecting, lambda pushes: total(pushes, f"{P}record.send.total") == 100)
         own = producer.metrics()
+    ended = producer.metrics()
     pushes = await broker.until(collecting, lambda pushes: pushes[-1]["terminating"])
     assert not any(push["terminating"] for push in pushes[:-1])
     assert {push["instance"] for push in pushes} == {_as_java(identity.bytes)}
@@ -171,9 +172,12 @@ async def test_a_producer_pushes_what_kip_714_requires(broker: Collecting, colle
     assert total(pushes, f"{P}record.send.total") == 100
     assert total(pushes, f"{P}connection.creation.total") == own["connection-creation-total"]
     for metric in ("record-queue-time-max", "request-latency-max", "batch-size-max"):
-        expected, found = own[metric], value(last, P + metric.replace("-", "."))
-        assert expected is not None
-        assert found == pytest.approx(expected)
+        before_stop, after_stop = own[metric], ended[metric]
+        assert before_stop is not None
+        assert after_stop is not None
+        # A push is a request, too: on a busy machine it may take the longest.
+        found = value(last, P + metric.replace("-", "."))
+        assert before_stop - 1e-6 <= found <= after_stop + 1e-6
     for metric in last["metrics"]:
         is_total = metric["name"].endswith(".total")
         assert metric["kind"] == ("SUM" if is_total else "GAUGE")
@@ -199,12 +203,13 @@ async def test_a_consumer_pushes_what_kip_714_requires(broker: Collecting, colle
         group_id=collecting,
         group_instance_id="first",
         client_rack="rack-a",
+        enable_auto_commit=False,
         auto_offset_reset="earliest",
     )
     async with consumer:
-        read = 0
-        while read < 10:
-            read += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
+        ends = await consumer.end_offsets(consumer.assignment())
+        while any([await consumer.position(tp) < end for tp, end in ends.items()]):
+            await consumer.getmany(timeout_ms=1000)
         await consumer.commit()
         count = len(broker.pushes(collecting))
         pushes = await broker.until(collecting, lambda pushes: len(pushes) >= count + 2)

@@ -12,6 +12,7 @@ from aiokafka_lite.consumer.membership import missing_partitions as presence
 from aiokafka_lite.errors import LogTruncationError, OffsetOutOfRangeError
 from aiokafka_lite.structs import TopicPartition
 from tests.real.test_consumer import numbered, reading, take, write, writer
+from tests.real.visibility import seen
 from tools.kafka import RealKafka
 
 confluent_admin = pytest.importorskip("confluent_kafka.admin")
@@ -28,6 +29,8 @@ def admin(kafka: RealKafka) -> Any:
 async def make_again(kafka: RealKafka, admin: Any, name: str) -> None:
     def act() -> None:
         admin.delete_topics([name])[name].result(30)
+        # Until the broker learns of the deletion, it would show the old topic as the new one.
+        seen(lambda: name in admin.list_topics(timeout=30).topics, False)
         kafka.create_topic(name, 1)
 
     await asyncio.to_thread(act)

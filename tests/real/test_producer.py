@@ -232,7 +232,7 @@ async def test_stop_ends_by_its_timeout_with_a_suspended_broker(
     kafka3: OwnCluster, topic3: TopicFactory, producer_of: Any
 ) -> None:
     name = topic3(3, 1)
-    producer = producer_of(kafka3, delivery_timeout_ms=3000, request_timeout_ms=2000)
+    producer = producer_of(kafka3, delivery_timeout_ms=60_000, request_timeout_ms=40_000)
     await producer.start()
     for partition in range(3):
         await producer.send_and_wait(name, b"v", partition=partition)
@@ -241,8 +241,8 @@ async def test_stop_ends_by_its_timeout_with_a_suspended_broker(
     try:
         pending = [await producer.send(name, b"v", partition=p) for p in range(3)]
         started = asyncio.get_running_loop().time()
-        await producer.stop(timeout=1)
-        assert asyncio.get_running_loop().time() - started < 4
+        await producer.stop(timeout=3)  # enough for the other brokers, also on a busy machine
+        assert asyncio.get_running_loop().time() - started < 20
         outcomes = await asyncio.gather(*pending, return_exceptions=True)
         failed = [o for o in outcomes if isinstance(o, ProducerClosed | DeliveryTimeoutError)]
         assert len(failed) == 1

@@ -15,6 +15,7 @@ from aiokafka_lite import (
 )
 from aiokafka_lite.admin import ConfigResource
 from aiokafka_lite.errors import KafkaError
+from tests.real.visibility import group_has_configs
 from tools.kafka import KafkaCluster
 from tools.kafka.java import run
 from tools.kafka.releases import FALLBACK
@@ -31,6 +32,7 @@ async def new_group(cluster, **config: str) -> str:
     async with AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         outcome = await admin.incremental_alter_configs({ConfigResource("group", group): changes})
         outcome.raise_for_errors()
+    await group_has_configs(cluster.bootstrap_servers, group, changes)
     return group
 
 

@@ -14,10 +14,11 @@ from aiokafka_lite.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tests.conftest import TopicFactory
+from tests.real.visibility import group_has_configs
 from tools.kafka import RealKafka
 
 PARTITIONS = 2
-SESSION_MS = 3000  # the minimum that the test brokers allow
+SESSION_MS = 6000  # a successor has to come earlier, also on a busy machine
 GROUP, SET = 32, 0  # a resource type, and a config operation
 
 
@@ -32,12 +33,14 @@ class Scene:
 
     async def set_session(self) -> None:
         """Give the group a short session, which is a broker config in the consumer protocol."""
-        config = AlterableConfig("consumer.session.timeout.ms", SET, str(SESSION_MS))
+        name = "consumer.session.timeout.ms"
+        config = AlterableConfig(name, SET, str(SESSION_MS))
         resource = AlterConfigsResource(GROUP, self.group_id, [config])
         async with AIOKafkaClient(bootstrap_servers=self.bootstrap) as client:
             (node, *_) = client.cluster.brokers()
             answer = await client.send(node.nodeId, IncrementalAlterConfigsRequest([resource]))
         assert [told.error_code for told in answer.responses] == [0], answer
+        await group_has_configs(self.bootstrap, self.group_id, {name: str(SESSION_MS)})
 
     async def join(self, instance: str, protocol: str) -> AIOKafkaConsumer:
         member = AIOKafkaConsumer(

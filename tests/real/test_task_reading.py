@@ -75,8 +75,9 @@ def test_transactions_as_in_the_consumer(kafka, topic, level):
     transactions = [([b"%d-%d" % (i, j) for j in range(5)], i % 3 != 1) for i in range(9)]
     asyncio.run(write(kafka, name, [], transactions, transactional_id=name))
     end = 9 * 6  # each with its marker
-    rows = read(kafka, (name, 0, 0, end), arguments={"isolation_level": level})
+    # The consumer waits for the last marker, which Kafka writes after it has answered.
     wanted = asyncio.run(consume(kafka, name, end, isolation_level=level))
+    rows = read(kafka, (name, 0, 0, end), arguments={"isolation_level": level})
     assert [(row["offset"], row["value"]) for row in rows] == wanted
     assert len(wanted) == (30 if level == "read_committed" else 45)
     for start in range(end - 6):

@@ -14,6 +14,7 @@ import pytest
 import aiokafka_lite
 from aiokafka_lite import AIOKafkaClient
 from aiokafka_lite.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from tests.real.visibility import acls_count
 from tools.kafka import KafkaCluster, RealKafka
 
 aiokafka: Any = pytest.importorskip("aiokafka", reason="the interop extra is not installed")
@@ -319,7 +320,7 @@ CONFIG = {
 
 
 async def deny(bootstrap: str, prefix: str, *what: tuple[int, int], describe: bool = False) -> None:
-    """Deny operations on resources."""
+    """Deny operations on resources, and wait until the broker checks it."""
     async with AIOKafkaClient(bootstrap_servers=bootstrap) as client:
         acls = [
             AclCreation(kind, prefix, PREFIXED, "User:*", "*", operation, DENY)
@@ -329,6 +330,7 @@ async def deny(bootstrap: str, prefix: str, *what: tuple[int, int], describe: bo
             acls.append(AclCreation(TOPIC, prefix, PREFIXED, "User:*", "*", DESCRIBE, ALLOW))
         told = await client.send(client.get_random_node(), CreateAclsRequest(acls))
         assert not any(result.error_code for result in told.results)
+    await acls_count(bootstrap, prefix, len(acls))
 
 
 @pytest.fixture(scope="module")
