@@ -478,29 +478,37 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         """
         await self._start()
 
-    async def stop(self) -> None:
+    async def stop(self, *, leave_group: bool | None = None) -> None:
         """Stop reading, leave the group, and close all connections. Idempotent; works after a
         failed `start`.
 
         With auto-commit, the offsets of delivered records are committed. The listener's
-        `on_partitions_revoked` receives all partitions (as in Java). Static members stay in the
-        group until their session expires. Pending `getone` calls raise ConsumerStoppedError,
-        pending `getmany` calls return {}, and `async for` ends. Returns within about five seconds,
-        even if brokers do not answer.
+        `on_partitions_revoked` receives all partitions (as in Java). Pending `getone` calls raise
+        ConsumerStoppedError, pending `getmany` calls return {}, and `async for` ends. Returns
+        within about five seconds, even if brokers do not answer.
+
+        Args:
+            leave_group: False: remain a member until the session expires, so that the group does
+                not rebalance before. True: leave even as a static member, whose partitions the
+                others get at once. None: static members remain, others leave. Not in aiokafka
+                (KIP-1092).
 
         Raises:
+            TypeError: `leave_group` is not a bool or None; nothing was stopped.
             IllegalStateError: Called in another event loop than the consumer's; nothing was
                 stopped.
 
         Cancellation: the connections are closed nevertheless. The group may not learn of it before
             the session expires: until then, no other member reads the partitions of this member.
         """
+        if leave_group is not None:
+            _arguments.flag("leave_group", leave_group)
         if self._core.refusal is not None:
             return  # a forked child has nothing to stop
         if not self._core.closed:
             self._core.check_home()
         self._closed = True
-        await self._core.stop()
+        await self._core.stop(leave_group)
 
     @property
     def client(self) -> AIOKafkaClient:

@@ -326,8 +326,12 @@ class ConsumerCore:
             if slices.over():
                 await slices.pause()
 
-    async def stop(self) -> None:
-        """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent."""
+    async def stop(self, leave_group: bool | None = None) -> None:
+        """Stop within `STOP_WITHIN` seconds, even if brokers do not answer. Idempotent.
+
+        Args:
+            leave_group: As in `AIOKafkaConsumer.stop`.
+        """
         if self.stopping and self.group is not None and self.group.in_listener:
             return  # called by a listener, which the pending `stop` awaits
         deadline = self.loop.time() + STOP_WITHIN
@@ -337,7 +341,7 @@ class ConsumerCore:
             await self.push.begin_to_close()  # with the metrics of a member that has not left
             async with self._stop_lock:
                 if self.group is not None and not self.closed:
-                    await self.group.close(deadline - CLOSING_TAKES)
+                    await self.group.close(deadline - CLOSING_TAKES, leave_group)
                 if not self.closed:
                     await self.fetcher.end_sessions(deadline - CLOSING_TAKES)
                     await self.push.close(deadline - CLOSING_TAKES)

@@ -367,12 +367,16 @@ class ConsumerGroup:
 
     # --- shutdown
 
-    async def close(self, deadline: float) -> None:
-        """Commit, call the listener, and leave the group; all by `deadline`."""
+    async def close(self, deadline: float, leave: bool | None = None) -> None:
+        """Commit, call the listener, and leave the group; all by `deadline`.
+
+        Args:
+            leave: Whether to leave the group; None: unless the member is static.
+        """
         self._close_by = deadline
         self._listeners.end_by(deadline)
         if self._started:
-            await self.driver.close(deadline)
+            await self.driver.close(deadline, None if leave is None else not leave)
         await self.commits.at_close(deadline)
 
     def abort(self) -> None:

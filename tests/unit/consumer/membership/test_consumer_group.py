@@ -729,6 +729,40 @@ async def test_a_static_member_returns_to_its_assignment(
         assert cluster.count(ApiKey.SYNC_GROUP) == joins + 1  # no rebalance
 
 
+async def test_a_static_member_that_is_stopped_for_good_leaves_its_partitions(
+    make: Make, cluster: FakeCluster
+) -> None:
+    first = make("orders", group_instance_id="i")
+    second = make("orders")
+    await first.start()
+    await second.start()
+    await until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
+    await first.stop(leave_group=True)
+    assert len(cluster.group("g").members) == 1
+    await until(lambda: len(second.assignment()) == 4)
+
+
+async def test_a_member_without_an_instance_id_can_remain_until_its_session_expires(
+    make: Make, cluster: FakeCluster
+) -> None:
+    append(cluster, numbered(10), 1)
+    consumer = make("orders")
+    await consumer.start()
+    await take(consumer, 4)
+    member_id = consumer.group_metadata().member_id
+    await consumer.stop(leave_group=False)
+    assert list(cluster.group("g").members) == [member_id]
+    assert cluster.committed("g")[TopicPartition("orders", 1)] == 4
+
+
+async def test_stop_refuses_a_choice_that_is_no_bool(make: Make) -> None:
+    consumer = make("orders")
+    await consumer.start()
+    with pytest.raises(TypeError, match="`leave_group` should be True or False"):
+        await consumer.stop(leave_group="yes")  # type: ignore[arg-type]  # on purpose
+    assert consumer.assignment() == orders(0, 1, 2, 3)
+
+
 async def test_without_a_group_there_is_nothing_of_it(cluster: FakeCluster) -> None:
     consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)
     with pytest.raises(IllegalOperation):
