@@ -502,7 +502,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             the session expires: until then, no other member reads the partitions of this member.
         """
         if leave_group is not None:
-            _arguments.flag("leave_group", leave_group)
+            flag("leave_group", leave_group)
         if self._core.refusal is not None:
             return  # a forked child has nothing to stop
         if not self._core.closed:
@@ -878,21 +878,35 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
 
     # --- seeking
 
-    def seek(self, partition: TopicPartition, offset: int) -> None:
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Continue reading at `offset`. Takes effect before this returns: buffered records are
         discarded.
 
+        Args:
+            offset: An OffsetAndMetadata may carry the leader epoch of the record before the
+                offset. If the log was truncated since, reading resumes where the logs diverge, or
+                raises LogTruncationError, as for committed offsets (KIP-320). Not in aiokafka.
+
         Raises:
-            ValueError: The offset is not an integer, is negative, or is above 2**63 - 1.
+            ValueError: The offset is not an integer, is negative, or is above 2**63 - 1; or its
+                leader epoch is negative or above 2**31 - 1.
+            TypeError: The leader epoch is not an integer.
             IllegalStateError: The partition is not assigned.
             ConsumerStoppedError: The consumer was stopped before the call.
         """
+        epoch = None
+        if isinstance(offset, OffsetAndMetadata):
+            epoch = offset.leader_epoch
+            if epoch is not None:
+                epoch = whole(f"leader epoch of {partition}", epoch, most=INT32)
+            offset = offset.offset
         if not is_int(offset) or offset < 0:
             raise ValueError("Offset must be a positive integer")
         if offset > INT64:
             raise ValueError(f"Offset must be at most {INT64}, not {offset}")
         self._check_running()
-        self._core.positioning.seek(self._core.positions.state(as_partition(partition)), offset)
+        state = self._core.positions.state(as_partition(partition))
+        self._core.positioning.seek(state, offset, epoch)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
         """Continue reading at the oldest record; returns when the positions are known.

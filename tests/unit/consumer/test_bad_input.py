@@ -13,7 +13,7 @@ from aiokafka_lite.errors import (
     InvalidTopicError,
     KafkaConnectionError,
 )
-from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.conftest import MakeConsumer
 
@@ -115,6 +115,13 @@ async def test_partitions_and_offsets_that_cannot_be(make: MakeConsumer) -> None
     for offset in (1.0, "1", True, -1):
         with pytest.raises(ValueError, match="Offset must be a positive integer"):
             consumer.seek(TP, offset)  # type: ignore[arg-type]  # on purpose
+        with pytest.raises(ValueError, match="Offset must be a positive integer"):
+            consumer.seek(TP, OffsetAndMetadata(offset, ""))  # type: ignore[arg-type]  # on purpose
+    for epoch in (-1, 2**31):
+        with pytest.raises(ValueError, match="leader epoch"):
+            consumer.seek(TP, OffsetAndMetadata(0, "", epoch))
+    with pytest.raises(TypeError, match="leader epoch"):
+        consumer.seek(TP, OffsetAndMetadata(0, "", "1"))  # type: ignore[arg-type]  # on purpose
     with pytest.raises(ValueError, match="timestamps"):
         await consumer.offsets_for_times({TP: 2**63})
     for time in (10500.7, "1", True, None):

@@ -21,7 +21,7 @@ from aiokafka_lite.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from aiokafka_lite.protocol.registry import ApiKey
-from aiokafka_lite.structs import TopicPartition
+from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from aiokafka_lite.testing import FakeCluster, Fault, VirtualClock
 from tests.unit.consumer.conftest import MakeConsumer
 from tests.unit.consumer.makers import append, numbered, until
@@ -92,6 +92,27 @@ async def test_without_a_policy_reads_raise_until_the_application_seeks(
     assert "another log from offset 5 on" in str(caught.value)
     consumer.seek(P0, caught.value.divergent_offsets[P0])
     assert await read(consumer, then) == numbers(5, 5 + then, "n")
+
+
+@pytest.mark.parametrize("policy", ["earliest", "none"])
+async def test_an_offset_that_was_stored_with_its_epoch_is_validated_after_a_seek(
+    cluster: FakeCluster, make: MakeConsumer, policy: str
+) -> None:
+    append(cluster, numbered(5))
+    append(cluster, numbered(5, 5))
+    consumer = await reader(make)
+    record = [await consumer.getone() for _ in range(10)][-1]
+    await consumer.stop()
+    stored = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
+    cut(cluster, 5, 20)
+    consumer = await reader(make, auto_offset_reset=policy)
+    consumer.seek(P0, stored)
+    if policy == "none":
+        with pytest.raises(LogTruncationError) as caught:
+            await read(consumer, 1)
+        assert caught.value.divergent_offsets == {P0: 5}
+    else:
+        assert await read(consumer, 20) == numbers(5, 25, "n")
 
 
 async def test_a_truncation_offset_does_not_apply_to_a_recreated_topic(
