@@ -1473,6 +1473,31 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         self._check_home()
         await _quorum.unregister_broker(self._dispatcher, node_id, timeout_ms)
 
+    async def unregister_controller(self, node_id: int, *, timeout_ms: float | None = None) -> None:
+        """Make the cluster forget a controller that was stopped for good (KRaft). Not in aiokafka.
+
+        A forgotten controller no longer limits the features that `update_features` can enable. If
+        it is a voter, remove it with `remove_raft_voter` first. It registers again if it is
+        started.
+
+        Args:
+            timeout_ms: Deadline of the call; None or 0: the client's default.
+
+        Raises:
+            TypeError, ValueError: An argument is invalid; nothing was sent.
+            ControllerIdNotRegisteredError: The cluster does not know the controller.
+            ClusterAuthorizationFailedError: The client may not alter the cluster.
+            UnsupportedVersionError: Brokers before 4.4, or with an older `metadata.version`, cannot
+                do this.
+            KafkaTimeoutError: No broker answered in time.
+
+        Cancellation: the controller may still be unregistered.
+
+        Source: UnregisterControllerRequest.json, KIP-1312.
+        """
+        self._check_home()
+        await _quorum.unregister_controller(self._dispatcher, node_id, timeout_ms)
+
     # Groups: admin/groups/listing.py
 
     async def list_groups(

@@ -17,11 +17,6 @@ DIFFERENCES: Final[list[tuple[str, str, str]]] = [
     ),
     (
         "test_metadata_and_versions",
-        "ApiVersions v*/api_keys/94",
-        "UnregisterController concerns KRaft controllers, which the embedded broker does not have",
-    ),
-    (
-        "test_metadata_and_versions",
         "ApiVersions v*/finalized_features/streams.version",
         "the embedded broker has no streams groups",
     ),

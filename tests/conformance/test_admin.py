@@ -48,6 +48,7 @@ from aiokafka_lite.protocol.messages.list_partition_reassignments import (
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from aiokafka_lite.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from aiokafka_lite.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from aiokafka_lite.protocol.messages.unregister_controller import UnregisterControllerRequest
 from aiokafka_lite.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
@@ -308,6 +309,7 @@ async def test_updating_features(compare: Compare, version: int) -> None:
 async def test_brokers_and_voters_that_are_not_there(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         await target.ask(UnregisterBrokerRequest(99), 0)
+        await target.ask(UnregisterControllerRequest(99), 0)
         await target.ask(RemoveRaftVoterRequest("another", 0), 0)
         cluster_id = (await target.quietly(DescribeClusterRequest(), 0)).cluster_id
         await target.ask(RemoveRaftVoterRequest(cluster_id, 0), 0)

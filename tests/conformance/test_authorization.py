@@ -51,6 +51,7 @@ from aiokafka_lite.protocol.messages import (
     sync_group,
     txn_offset_commit,
     unregister_broker,
+    unregister_controller,
     update_features,
     write_txn_markers,
 )
@@ -453,6 +454,7 @@ def admin_cases(names: Names) -> list[Case]:
         (describe_quorum.DescribeQuorumRequest([quorum]), 1),
         (update_features.UpdateFeaturesRequest(5000, [], True), 1),
         (unregister_broker.UnregisterBrokerRequest(77), 0),
+        (unregister_controller.UnregisterControllerRequest(77), 0),
     ]
 
 

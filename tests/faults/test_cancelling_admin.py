@@ -100,6 +100,7 @@ CALLS: dict[str, Call] = {
     ),
     "remove_raft_voter": lambda admin, n: admin.remove_raft_voter(9, DIRECTORY),
     "unregister_broker": lambda admin, n: admin.unregister_broker(9),
+    "unregister_controller": lambda admin, n: admin.unregister_controller(9),
     "list_groups": lambda admin, n: admin.list_groups(),
     "list_consumer_groups": lambda admin, n: admin.list_consumer_groups(),
     "lag": lambda admin, n: admin.lag("a"),

@@ -17,6 +17,7 @@ from aiokafka_lite.admin import (
 )
 from aiokafka_lite.errors import (
     BrokerIdNotRegisteredError,
+    ControllerIdNotRegisteredError,
     DuplicateVoterError,
     InconsistentClusterIdError,
     InvalidUpdateVersionError,
@@ -178,6 +179,12 @@ async def test_a_stopped_broker_is_unregistered(
     await until(forgotten)
     with pytest.raises(BrokerIdNotRegisteredError):
         await admin.unregister_broker(2)
+
+
+async def test_a_controller_that_is_not_there_cannot_be_unregistered(kafka: Any) -> None:
+    async with AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
+        with pytest.raises((ControllerIdNotRegisteredError, UnsupportedVersionError)):
+            await admin.unregister_controller(77)
 
 
 async def test_the_voters_of_a_static_quorum_cannot_be_changed(kafka: Any) -> None:

@@ -1,7 +1,8 @@
-"""Describes the controllers' quorum (KRaft), changes its voters, and unregisters brokers.
+"""Describes the controllers' quorum (KRaft), changes its voters, and unregisters nodes.
 
 Source: DescribeQuorumRequest.json v1-v2, AddRaftVoterRequest.json v0-v1,
-RemoveRaftVoterRequest.json v0, UnregisterBrokerRequest.json v0, KIP-595, KIP-836, KIP-853.
+RemoveRaftVoterRequest.json v0, UnregisterBrokerRequest.json v0,
+UnregisterControllerRequest.json v0, KIP-595, KIP-836, KIP-853, KIP-1312.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from aiokafka_lite.cluster.retry import ANY, CONTROLLER, Route, raise_error_code
 from aiokafka_lite.errors import (
     BrokerIdNotRegisteredError,
     BrokerResponseError,
+    ControllerIdNotRegisteredError,
     DuplicateVoterError,
     IllegalArgumentError,
     KafkaProtocolError,
@@ -31,6 +33,7 @@ from aiokafka_lite.protocol.messages import describe_quorum as wire
 from aiokafka_lite.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from aiokafka_lite.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from aiokafka_lite.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from aiokafka_lite.protocol.messages.unregister_controller import UnregisterControllerRequest
 from aiokafka_lite.protocol.primitives import ZERO_UUID
 
 __all__ = [
@@ -41,6 +44,7 @@ __all__ = [
     "describe_metadata_quorum",
     "remove_raft_voter",
     "unregister_broker",
+    "unregister_controller",
 ]
 
 _TOPIC: Final = "__cluster_metadata"
@@ -233,6 +237,29 @@ async def unregister_broker(dispatcher: Dispatcher, node_id: int, timeout_ms: fl
         deadline,
         "Unregistering brokers",
         (BrokerIdNotRegisteredError, "unregistered"),
+    )
+
+
+async def unregister_controller(
+    dispatcher: Dispatcher, node_id: int, timeout_ms: float | None
+) -> None:
+    """See `AIOKafkaAdminClient.unregister_controller`."""
+    deadline = dispatcher.deadline(timeout_ms)
+    whole("node_id", node_id, most=INT32)
+    outcomes: Outcomes[int, None] = Outcomes(
+        [node_id],
+        "controller {}".format,
+        retriable=lambda error: isinstance(error, NotControllerError | RequestTimedOutError),
+    )
+    await _change(
+        dispatcher,
+        outcomes,
+        UnregisterControllerRequest,
+        lambda version, pending: UnregisterControllerRequest(node_id),
+        ANY,
+        deadline,
+        "Unregistering controllers",
+        (ControllerIdNotRegisteredError, "unregistered"),
     )
 
 

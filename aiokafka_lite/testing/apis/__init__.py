@@ -73,6 +73,7 @@ SERVED: Final[ApiRanges] = {
     ApiKey.DESCRIBE_QUORUM: (0, 2),
     ApiKey.UPDATE_FEATURES: (0, 2),
     ApiKey.UNREGISTER_BROKER: (0, 0),
+    ApiKey.UNREGISTER_CONTROLLER: (0, 0),
     ApiKey.ADD_RAFT_VOTER: (0, 1),
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
     ApiKey.DESCRIBE_GROUPS: (0, 6),

@@ -42,7 +42,6 @@ NOT_OFFERED: Final[Mapping[ApiKey, str]] = MappingProxyType(
         ApiKey.CONTROLLED_SHUTDOWN: "only brokers of releases with ZooKeeper send it",
         ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _PLUGIN,
         ApiKey.PUSH_TELEMETRY: _PLUGIN,
-        ApiKey.UNREGISTER_CONTROLLER: "every broker is a controller; there are no others",
     }
 )
 """Not offered by ApiVersions; a request closes the connection."""

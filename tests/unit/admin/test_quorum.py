@@ -1,4 +1,4 @@
-"""The metadata quorum and its voters; unregistering brokers."""
+"""The metadata quorum and its voters; unregistering brokers and controllers."""
 
 from typing import Any
 from uuid import UUID
@@ -9,6 +9,7 @@ from aiokafka_lite.admin import AIOKafkaAdminClient, RaftVoterEndpoint
 from aiokafka_lite.errors import (
     BrokerIdNotRegisteredError,
     ClusterAuthorizationFailedError,
+    ControllerIdNotRegisteredError,
     DuplicateVoterError,
     IllegalArgumentError,
     InconsistentClusterIdError,
@@ -27,7 +28,12 @@ pytestmark = pytest.mark.unhurried
 
 DIRECTORY = UUID(int=7)
 ENDPOINT = RaftVoterEndpoint("CONTROLLER", "controller.example", 9093)
-CHANGES = {ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UNREGISTER_BROKER}
+CHANGES = {
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.UNREGISTER_CONTROLLER,
+}
 
 
 async def test_the_quorum_is_described(admin: AIOKafkaAdminClient, brokers: FakeCluster) -> None:
@@ -151,6 +157,20 @@ async def test_a_stopped_broker_is_unregistered(
         await admin.unregister_broker(1)
 
 
+async def test_a_stopped_controller_is_unregistered(
+    admin: AIOKafkaAdminClient, brokers: FakeCluster
+) -> None:
+    brokers.control(ApiKey.UNREGISTER_CONTROLLER, error=RequestTimedOutError.errno)
+    await admin.unregister_controller(2)
+    assert brokers.count(ApiKey.UNREGISTER_CONTROLLER) == 2
+    with pytest.raises(ControllerIdNotRegisteredError, match="controller 77") as raised:
+        await admin.unregister_controller(77)
+    assert "may have" not in str(raised.value)
+    brokers.control(ApiKey.UNREGISTER_CONTROLLER, disconnect=True)
+    with pytest.raises(ControllerIdNotRegisteredError, match="may have unregistered it"):
+        await admin.unregister_controller(77)
+
+
 async def test_old_brokers_have_no_such_requests() -> None:
     async with (
         FakeCluster(1, version="2.6") as old,
@@ -161,6 +181,7 @@ async def test_old_brokers_have_no_such_requests() -> None:
             (admin.add_raft_voter(3, DIRECTORY, [ENDPOINT]), r"requires Kafka 3\.9 or newer"),
             (admin.remove_raft_voter(3, DIRECTORY), r"requires Kafka 3\.9 or newer"),
             (admin.unregister_broker(3), r"requires Kafka 2\.8 or newer"),
+            (admin.unregister_controller(3), r"requires Kafka 4\.4 or newer"),
         ):
             with pytest.raises(UnsupportedVersionError, match=needed):
                 await call
@@ -185,6 +206,8 @@ async def test_bad_arguments_send_nothing(admin: AIOKafkaAdminClient, brokers: F
         await call.remove_raft_voter(3, DIRECTORY, cluster_id=1)
     with pytest.raises(IllegalArgumentError, match="`node_id`"):
         await admin.unregister_broker(-1)
+    with pytest.raises(IllegalArgumentError, match="`node_id`"):
+        await admin.unregister_controller(-1)
     endpoint: Any = RaftVoterEndpoint
     for bad in (("", "host", 1), ("C", "", 1), ("C", "host", 70_000)):
         with pytest.raises(IllegalArgumentError):

@@ -29,6 +29,7 @@ from aiokafka_lite.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
 from aiokafka_lite.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from aiokafka_lite.protocol.messages.unregister_controller import UnregisterControllerRequest
 from aiokafka_lite.protocol.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
@@ -172,6 +173,15 @@ def test_brokers_that_are_down(three: SocketlessBroker) -> None:
     assert told(2) == {0: False, 1: False, 2: False}
 
 
+def test_every_broker_is_a_controller(three: SocketlessBroker) -> None:
+    assert three.ask(UnregisterControllerRequest(2), 0).error_code == 0
+    answer = three.ask(UnregisterControllerRequest(3), 0)
+    assert (answer.error_code, answer.error_message) == (
+        136,
+        "Controller ID 3 is not currently registered.",
+    )
+
+
 def test_log_dirs_hold_the_replicas_of_the_broker(three: SocketlessBroker) -> None:
     reassign(three, 0, [0])
     for node, indexes in ((0, [0, 1, 2]), (1, [1, 2])):
@@ -219,6 +229,7 @@ WHOLE = [
     (DescribeQuorumRequest(), 2),
     (UpdateFeaturesRequest(), 2),
     (UnregisterBrokerRequest(0), 0),
+    (UnregisterControllerRequest(0), 0),
     (ListConfigResourcesRequest(), 1),
 ]
 
