@@ -148,6 +148,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             whose batches pile up.
         partitioner_availability_timeout_ms: The default partitioner avoids partitions whose
             broker was unresponsive this long; 0 disables this.
+        partitioner_rack_aware: The default partitioner sends records without a key to leaders in
+            `client_rack`, if there are any (KIP-1123).
+        client_rack: The rack of this client, a value of the brokers' `broker.rack`.
         max_request_size: Bytes of a request, and so of a record.
         metadata_max_age_ms: Metadata is refreshed after this time.
         request_timeout_ms: A request without an answer in this time fails its connection.
@@ -259,6 +262,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         partitioner_ignore_keys: bool = False,
         partitioner_adaptive_partitioning_enable: bool = True,
         partitioner_availability_timeout_ms: float = 0,
+        partitioner_rack_aware: bool = False,
+        client_rack: str | None = None,
         max_request_size: int = 1_048_576,
         linger_ms: float = 0,
         retry_backoff_ms: float = 100,
@@ -349,6 +354,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             partitioner_ignore_keys=partitioner_ignore_keys,
             partitioner_adaptive_partitioning_enable=partitioner_adaptive_partitioning_enable,
             partitioner_availability_timeout_ms=partitioner_availability_timeout_ms,
+            partitioner_rack_aware=partitioner_rack_aware,
+            client_rack=client_rack,
             transactional_id=transactional_id,
         )
         if client_id is not None:
@@ -1108,7 +1115,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         accumulator.size_for(result.key, result.value, result.headers)  # raises if it is too large
         known = self._cluster.metadata.topics.get(topic)
         if result.queue is None and known is not None and known.partitions:
-            accumulator.adopt(topic, known.partitions, known.topic_id)
+            accumulator.adopt(
+                topic, known.partitions, known.topic_id, self._cluster.metadata.brokers
+            )
             again = accumulator.append_again(result)
             if isinstance(again, Ack):
                 if self._interceptors is not None:
@@ -1157,8 +1166,10 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
                     f"Unrecognized partition {partition}: topic {topic!r} has "
                     f"{len(partitions)} partition(s)"
                 )
-        known = self._cluster.metadata.topics.get(topic)
-        self._accumulator.adopt(topic, partitions, None if known is None else known.topic_id)
+        metadata = self._cluster.metadata
+        known = metadata.topics.get(topic)
+        topic_id = None if known is None else known.topic_id
+        self._accumulator.adopt(topic, partitions, topic_id, metadata.brokers)
 
     async def _unless_closed(self, waiting: Awaitable[_T]) -> _T:
         """Await a call to the cluster; raise ProducerClosed if `stop` closes the cluster."""

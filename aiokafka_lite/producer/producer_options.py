@@ -65,6 +65,8 @@ class ProducerOptions:
     """Prefer partitions with fewer waiting batches."""
     availability_timeout: Final[float]
     """How long a broker may be unresponsive before its partitions are avoided; 0: for ever."""
+    rack: Final[str | None]
+    """Records without a key go to leaders in this rack; None: in any."""
     transactional_id: Final[str | None]
 
     def __init__(
@@ -90,6 +92,8 @@ class ProducerOptions:
         partitioner_ignore_keys: bool,
         partitioner_adaptive_partitioning_enable: bool,
         partitioner_availability_timeout_ms: float,
+        partitioner_rack_aware: bool,
+        client_rack: str | None,
         transactional_id: str | None = None,
     ) -> None:
         """Create options from the public arguments.
@@ -168,6 +172,7 @@ class ProducerOptions:
         self.availability_timeout = milliseconds(
             "partitioner_availability_timeout_ms", partitioner_availability_timeout_ms
         )
+        self.rack = _rack(partitioner_rack_aware, client_rack, partitioner)
         self.transactional_id = transactional_id
 
 
@@ -196,6 +201,16 @@ def _idempotent(wanted: bool | None, acks: int, in_flight: int) -> bool:
     if against and wanted:
         raise KafkaConfigurationError(against)
     return not against
+
+
+def _rack(aware: bool, rack: str | None, partitioner: Partitioner | None) -> str | None:
+    if rack is not None:
+        wire_string("client_rack", rack)
+    if not flag("partitioner_rack_aware", aware):
+        return None
+    if not rack:
+        raise KafkaConfigurationError("partitioner_rack_aware=True needs a `client_rack`")
+    return rack if partitioner is None else None  # as in Java
 
 
 def _compression(name: str | None) -> Compression:

@@ -64,7 +64,11 @@ class BatchCore(AppendCore):
         active: Queues that hold a batch, waiting or in flight. Only `hold` adds to it.
         watched: True if a timer checks `active` for overdue batches. The owner of that timer
             clears it, and only while `active` is empty.
+        led: The partitions with a leader by topic, if some of them are preferred for their rack.
+            The accumulator sets it: the native twin has no such attribute.
     """
+
+    led: dict[str, list[int]]
 
     def __init__(
         self,
@@ -389,7 +393,10 @@ class BatchCore(AppendCore):
         if not options.adaptive:
             return topic_queues.move_on()
         return stick_to_the_least_pressed(
-            topic_queues, self.loop.time(), options.availability_timeout
+            topic_queues,
+            self.loop.time(),
+            options.availability_timeout,
+            self.led.get(topic_queues.topic, ()),
         )
 
     def add_open(self, queue: PartitionQueue, batch: ProducerBatch, full: bool = False) -> None:

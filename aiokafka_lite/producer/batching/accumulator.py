@@ -22,11 +22,11 @@ import asyncio
 import copy
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from aiokafka_lite._build import pick
-from aiokafka_lite.cluster.metadata import NO_LEADER, Partition
+from aiokafka_lite.cluster.metadata import NO_LEADER, Node, Partition
 from aiokafka_lite.errors import IllegalOperation
 from aiokafka_lite.producer.batching.buffer_memory import MemoryPool
 from aiokafka_lite.producer.batching.split import pieces
@@ -59,6 +59,8 @@ else:
     Ack, ProducerBatch = _acks.Ack, _acks.ProducerBatch
     AppendCore, Blocked = _core.AppendCore, _core.Blocked
     PartitionQueue, TopicQueues = _core.PartitionQueue, _core.TopicQueues
+
+_NO_BROKERS: Final[Mapping[int, Node]] = {}
 
 __all__ = ["Accumulator", "Ack", "Blocked", "PartitionQueue", "ProducerBatch", "TopicQueues"]
 
@@ -94,6 +96,8 @@ class Accumulator(BatchCore):
         self.transaction = 0
         """Counts the transactions begun: a record for one transaction is not sent in another."""
         self._topic_ids: dict[str, UUID] = {}  # of the known topics, if the broker returned one
+        self._rack = options.rack
+        self.led = {}
 
     # Records in
 
@@ -313,12 +317,17 @@ class Accumulator(BatchCore):
     # Topics
 
     def adopt(
-        self, topic: str, partitions: Mapping[int, Partition], topic_id: UUID | None = None
+        self,
+        topic: str,
+        partitions: Mapping[int, Partition],
+        topic_id: UUID | None = None,
+        brokers: Mapping[int, Node] = _NO_BROKERS,
     ) -> TopicQueues:
         """Update a topic's partitions, and which of them have a leader.
 
         Args:
             topic_id: None if the broker did not return one.
+            brokers: Those that may lead a partition, for their racks.
         """
         count = max(partitions) + 1
         queues = self.topics.get(topic)
@@ -328,19 +337,42 @@ class Accumulator(BatchCore):
         if queues is None:
             queues = TopicQueues(topic, count, random.randrange(count))
             self.topics[topic] = queues
+            fresh = True
         else:
             queues.grow(count)
-        queues.available = sorted(
-            number for number, known in partitions.items() if known.leader != NO_LEADER
-        )
-        if queues.sticky.topic_partition.partition >= count:
-            queues.move_on()  # recreated with fewer partitions while batches were queued
+            fresh = False
+        led = sorted(number for number, known in partitions.items() if known.leader != NO_LEADER)
+        queues.available = self._in_rack(topic, led, partitions, brokers)
+        sticky = queues.sticky.topic_partition.partition
+        # The first partition was chosen before it was known which of them have a leader. Later,
+        # there may be fewer because the topic was recreated while batches were queued.
+        if sticky >= count or (fresh and queues.available and sticky not in queues.available):
+            queues.move_on()
         if topic_id is not None and self._topic_ids.setdefault(topic, topic_id) != topic_id:
             self._topic_ids[topic] = topic_id
             for queue in queues.queues:
                 if queue.sequences is not None:
                     queue.sequences.doubt()
         return queues
+
+    def _in_rack(
+        self,
+        topic: str,
+        led: list[int],
+        partitions: Mapping[int, Partition],
+        brokers: Mapping[int, Node],
+    ) -> list[int]:
+        """Return the partitions for records without a key: those that a broker in the producer's
+        rack leads, if it wants that and there are any (KIP-1123)."""
+        if self._rack is None:
+            return led
+        near = [
+            number
+            for number in led
+            if (node := brokers.get(partitions[number].leader)) and node.rack == self._rack
+        ]
+        self.led[topic] = led
+        return near or led
 
     def forget(self, topic: str) -> None:
         """Forget a topic without queued batches; the next record sent to it looks it up again."""
@@ -349,6 +381,7 @@ class Accumulator(BatchCore):
             del self.topics[topic]
             queues.forgotten = True
             self._topic_ids.pop(topic, None)
+            self.led.pop(topic, None)
             for queue in queues.queues:
                 if queue.sequences is not None:
                     queue.sequences.doubt()

@@ -1,4 +1,4 @@
-"""Chooses the next sticky partition for records without a key (KIP-794).
+"""Chooses the next sticky partition for records without a key (KIP-794, KIP-1123).
 
 Java weighs all partitions by the length of their queues. Here three are compared, so that the cost
 does not grow with their number. Batches of a slow broker pile up, so its partitions get less.
@@ -6,6 +6,7 @@ does not grow with their number. Batches of a slow broker pile up, so its partit
 
 import math
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ CANDIDATES: Final = 3
 
 
 def stick_to_the_least_pressed(
-    topic_queues: "TopicQueues", now: float, availability_timeout: float
+    topic_queues: "TopicQueues",
+    now: float,
+    availability_timeout: float,
+    elsewhere: Sequence[int] = (),
 ) -> "PartitionQueue":
     """Stick to the next partition in turn, or to one of two others with fewer waiting batches.
 
@@ -26,13 +30,19 @@ def stick_to_the_least_pressed(
         now: Loop time.
         availability_timeout: Seconds that a broker may be unresponsive before its partitions are
             avoided; 0: for ever.
+        elsewhere: The partitions that have a leader in any rack, for when the brokers of the chosen
+            ones are unresponsive.
     """
     chosen = topic_queues.move_on()
     found = _pressure(chosen, now, availability_timeout)
-    for _ in range(CANDIDATES - 1):
+    numbers: Sequence[int] = topic_queues.available or range(len(topic_queues.queues))
+    for attempt in range(2 * CANDIDATES - 1 if elsewhere else CANDIDATES - 1):
         if not found:
             break
-        numbers = topic_queues.available or range(len(topic_queues.queues))
+        if attempt == CANDIDATES - 1:
+            if found < math.inf:
+                break
+            numbers = elsewhere
         # A third of the cost of random.choice; the bias does not matter here.
         other = topic_queues.queues[numbers[int(random.random() * len(numbers))]]
         pressure = _pressure(other, now, availability_timeout)

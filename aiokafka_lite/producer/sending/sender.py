@@ -296,7 +296,7 @@ class Sender:
         for name in list(accumulator.topics):
             topic = metadata.topics.get(name)
             if topic is not None and topic.partitions:
-                accumulator.adopt(name, topic.partitions, topic.topic_id)
+                accumulator.adopt(name, topic.partitions, topic.topic_id, metadata.brokers)
             elif topic is not None and topic.error is not None and not topic.error.retriable:
                 self._fail_topic(name, topic.error(name))
             else:

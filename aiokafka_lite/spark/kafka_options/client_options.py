@@ -86,6 +86,7 @@ _OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
         _one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     ),
     "client.id": ("client_id", _text),
+    "client.rack": ("client_rack", _text),
     "connections.max.idle.ms": ("connections_max_idle_ms", _idle),
     "enable.metrics.push": ("enable_metrics_push", _flag),
     "metadata.cluster.check.enable": ("metadata_cluster_check_enable", _flag),
@@ -111,7 +112,6 @@ _OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
 CONSUMER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
     **_OF_BOTH,
     "check.crcs": ("check_crcs", _flag),
-    "client.rack": ("client_rack", _text),
     "default.api.timeout.ms": ("default_api_timeout_ms", _whole),
     "fetch.max.bytes": ("fetch_max_bytes", _whole),
     "fetch.max.wait.ms": ("fetch_max_wait_ms", _whole),
@@ -137,6 +137,7 @@ PRODUCER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
     ),
     "partitioner.availability.timeout.ms": ("partitioner_availability_timeout_ms", _whole),
     "partitioner.ignore.keys": ("partitioner_ignore_keys", _flag),
+    "partitioner.rack.aware": ("partitioner_rack_aware", _flag),
     "transaction.timeout.ms": ("transaction_timeout_ms", _whole),
 }
 LEVELS: Final = ("gzip", "lz4", "zstd")

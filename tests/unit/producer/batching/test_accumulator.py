@@ -31,6 +31,8 @@ OPTIONS: dict[str, Any] = {
     "partitioner_ignore_keys": False,
     "partitioner_adaptive_partitioning_enable": True,
     "partitioner_availability_timeout_ms": 0,
+    "partitioner_rack_aware": False,
+    "client_rack": None,
 }
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from aiokafka_lite.cluster.metadata import Partition
+from aiokafka_lite.cluster.metadata import Node, Partition
+from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.producer.batching.test_accumulator import Bench
 
@@ -122,6 +123,78 @@ async def test_a_broker_that_takes_nothing_is_avoided(
             it.take(partition)
     assert given[2] < 10
     assert min(given[partition] for partition in (0, 1, 3)) > 40
+
+
+async def test_the_first_record_of_a_topic_goes_to_a_partition_with_a_leader(
+    topic: Callable[..., Topic],
+) -> None:
+    it = topic()
+    leaders = {number: Partition(number, leader=0 if number == 2 else -1) for number in range(4)}
+    for number in range(20):
+        fresh = it.accumulator.adopt(f"fresh-{number}", leaders)
+        it.accumulator.append(f"fresh-{number}", b"x", None, None, 1, None)
+        assert fresh.queues[2].waiting
+
+
+RACKS = {"partitioner_rack_aware": True, "client_rack": "b"}
+BROKERS = {n: Node(n, "localhost", 9092, rack) for n, rack in enumerate("abb")}
+LEADERS = {number: Partition(number, leader=number % 3) for number in range(PARTITIONS)}
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+async def test_records_stay_in_the_rack(topic: Callable[..., Topic], adaptive: bool) -> None:
+    it = topic(**RACKS, partitioner_adaptive_partitioning_enable=adaptive)
+    for _ in range(50):
+        fresh = it.accumulator.adopt("fresh", LEADERS, brokers=BROKERS)
+        it.accumulator.append("fresh", b"x", None, None, 1, None)
+        assert fresh.sticky.topic_partition.partition in (1, 2), "the first one, too"
+        del it.accumulator.topics["fresh"]
+    it.accumulator.adopt("sticky", LEADERS, brokers=BROKERS)
+    it.topic.move_on()
+    assert {it.send(200) for _ in range(40)} == {1, 2}
+    it.accumulator.append("sticky", b"x" * 200, b"key", 3, 1, None)
+    assert it.topic.queues[3].waiting, "an explicit partition is not replaced"
+
+
+async def test_records_leave_a_rack_without_leaders(topic: Callable[..., Topic]) -> None:
+    it = topic(**RACKS)
+    elsewhere = {number: Partition(number, leader=0 if number else -1) for number in range(4)}
+    it.accumulator.adopt("sticky", elsewhere, brokers=BROKERS)
+    it.topic.move_on()
+    assert {it.send(200) for _ in range(40)} == {1, 2, 3}
+
+
+async def test_records_leave_a_rack_whose_brokers_take_nothing(topic: Callable[..., Topic]) -> None:
+    it = topic(**RACKS, partitioner_availability_timeout_ms=500)
+    it.accumulator.adopt("sticky", LEADERS, brokers=BROKERS)
+    stalled = {1: 0.6, 2: 0.6}
+    for number, queue in enumerate(it.topic.queues):
+        queue.outbox = SimpleNamespace(stalled_for=lambda now, n=number: stalled.get(n, 0.0))
+    it.topic.move_on()
+    given = Counter(it.send(200) for _ in range(100))
+    assert given[0] + given[3] > 60  # each choice compares only three
+    stalled.clear()
+    it.send(200)
+    assert {it.send(200) for _ in range(20)} == {1, 2}
+
+
+async def test_the_rack_counts_only_if_asked_to(topic: Callable[..., Topic]) -> None:
+    it = topic(client_rack="b")
+    it.accumulator.adopt("sticky", LEADERS, brokers=BROKERS)
+    assert {it.send(200) for _ in range(40)} == set(range(PARTITIONS))
+    with pytest.raises(KafkaConfigurationError, match="partitioner_rack_aware=True needs a"):
+        topic(partitioner_rack_aware=True)
+
+
+async def test_a_producer_writes_to_the_leaders_in_its_rack(make_producer: Make) -> None:
+    async with FakeCluster(brokers=3, racks=["a", "b", "c"], topics={"orders": 6}) as cluster:
+        near = {n for n in range(6) if cluster.partition("orders", n).leader == 1}
+        producer = make_producer(
+            cluster, partitioner_rack_aware=True, client_rack="b", max_batch_size=300
+        )
+        await producer.start()
+        acks = [await producer.send("orders", b"x" * 200) for _ in range(20)]
+        assert {(await ack).partition for ack in acks} == near
 
 
 async def test_an_outbox_reports_how_long_it_has_stalled(make_producer: Make) -> None:
