@@ -391,9 +391,20 @@ def _to_commit(tp: object, value: object) -> OffsetAndMetadata:
         number = whole(f"offset of {tp}", offset)
     except TypeError as error:
         raise IllegalArgumentError(str(error.args[0])) from None
-    if epoch is not None:
-        epoch = whole(f"leader epoch of {tp}", epoch, most=INT32)
-    return OffsetAndMetadata(number, wire_string("metadata", metadata), epoch)
+    return OffsetAndMetadata(number, wire_string("metadata", metadata), known_epoch(tp, epoch))
+
+
+def known_epoch(tp: object, epoch: object) -> int | None:
+    """Check a leader epoch; return None for an unknown one: None, or the -1 of a `ConsumerRecord`.
+
+    Raises:
+        TypeError: Not an integer.
+        IllegalArgumentError: Out of range.
+    """
+    if epoch is None:
+        return None
+    number = whole(f"leader epoch of {tp}", epoch, least=-1, most=INT32)
+    return None if number == -1 else number
 
 
 def is_int(value: object) -> bool:

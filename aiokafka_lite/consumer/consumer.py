@@ -31,6 +31,7 @@ from aiokafka_lite._arguments import (
     as_partitions,
     flag,
     is_int,
+    known_epoch,
     milliseconds,
     offsets_to_commit,
     topic_names,
@@ -889,16 +890,14 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
 
         Raises:
             ValueError: The offset is not an integer, is negative, or is above 2**63 - 1; or its
-                leader epoch is negative or above 2**31 - 1.
+                leader epoch is below -1 or above 2**31 - 1.
             TypeError: The leader epoch is not an integer.
             IllegalStateError: The partition is not assigned.
             ConsumerStoppedError: The consumer was stopped before the call.
         """
         epoch = None
         if isinstance(offset, OffsetAndMetadata):
-            epoch = offset.leader_epoch
-            if epoch is not None:
-                epoch = whole(f"leader epoch of {partition}", epoch, most=INT32)
+            epoch = known_epoch(partition, offset.leader_epoch)
             offset = offset.offset
         if not is_int(offset) or offset < 0:
             raise ValueError("Offset must be a positive integer")

@@ -77,7 +77,8 @@ class OffsetAndMetadata(_OffsetAndMetadata):
         offset: Offset of the next record to read.
         metadata: Any text from the application, "" for none.
         leader_epoch: Leader epoch of the record before the offset. A consumer that resumes here
-            uses it to detect a truncated log (KIP-320). None: unknown. Not in aiokafka.
+            uses it to detect a truncated log (KIP-320). None, or the -1 of a `ConsumerRecord`:
+            unknown. Not in aiokafka.
     """
 
     leader_epoch: int | None = None

@@ -117,7 +117,8 @@ async def test_partitions_and_offsets_that_cannot_be(make: MakeConsumer) -> None
             consumer.seek(TP, offset)  # type: ignore[arg-type]  # on purpose
         with pytest.raises(ValueError, match="Offset must be a positive integer"):
             consumer.seek(TP, OffsetAndMetadata(offset, ""))  # type: ignore[arg-type]  # on purpose
-    for epoch in (-1, 2**31):
+    consumer.seek(TP, OffsetAndMetadata(0, "", -1))  # of a record of an old message format
+    for epoch in (-2, 2**31):
         with pytest.raises(ValueError, match="leader epoch"):
             consumer.seek(TP, OffsetAndMetadata(0, "", epoch))
     with pytest.raises(TypeError, match="leader epoch"):

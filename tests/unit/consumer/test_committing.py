@@ -136,6 +136,9 @@ async def test_every_form_of_an_offset_is_accepted(
     await reader.commit({ORDERS: OffsetAndMetadata(9, "words", leader_epoch=0)})
     kept = cluster.state.groups.get("g").offsets.find("orders", 0)
     assert (kept.offset, kept.leader_epoch, kept.metadata) == (9, 0, "words")
+    # A record has the epoch -1 if it is stored in an old message format.
+    await reader.commit({ORDERS: OffsetAndMetadata(10, "", leader_epoch=-1)})
+    assert await reader.committed(ORDERS) == 10
     await reader.commit({ORDERS: 0})
     assert await reader.committed(ORDERS) == 0
     assert await reader.committed(OTHER) is None
