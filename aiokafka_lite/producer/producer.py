@@ -930,8 +930,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         from aiokafka_lite.metrics_push.metric_points import ClientMetrics
 
         cluster, loop, sender = self._cluster, self._loop, self._sender
-        name = self._options.transactional_id
-        resource = {} if name is None else {"transactional_id": name}
+        options = self._options
+        known = {"transactional_id": options.transactional_id, "client_rack": options.client_rack}
+        resource = {name: value for name, value in known.items() if value}
         return ClientMetrics(
             "producer",
             sender.metric_values,

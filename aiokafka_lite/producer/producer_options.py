@@ -65,6 +65,7 @@ class ProducerOptions:
     """Prefer partitions with fewer waiting batches."""
     availability_timeout: Final[float]
     """How long a broker may be unresponsive before its partitions are avoided; 0: for ever."""
+    client_rack: Final[str | None]
     rack: Final[str | None]
     """Records without a key go to leaders in this rack; None: in any."""
     transactional_id: Final[str | None]
@@ -172,6 +173,7 @@ class ProducerOptions:
         self.availability_timeout = milliseconds(
             "partitioner_availability_timeout_ms", partitioner_availability_timeout_ms
         )
+        self.client_rack = client_rack
         self.rack = _rack(partitioner_rack_aware, client_rack, partitioner)
         self.transactional_id = transactional_id
 

@@ -315,6 +315,18 @@ async def test_partitions_of_a_consumer(cluster: FakeCluster) -> None:
     assert {(each[3]["partition"], each[0]) for each in lags["lag"]} == {("0", 0.0), ("1", 2.0)}
 
 
+async def test_a_producer_names_its_rack_and_transactional_id(cluster: FakeCluster) -> None:
+    await subscribe(cluster)
+    async with AIOKafkaProducer(
+        bootstrap_servers=cluster.bootstrap_servers,
+        client_id="me",
+        transactional_id="t",
+        client_rack="a",
+    ):
+        push = (await until(cluster))[-1]
+    assert decoded(push.data)[0] == {"transactional_id": "t", "client_rack": "a"}
+
+
 async def test_the_last_push_has_the_partitions(cluster: FakeCluster) -> None:
     await subscribe(cluster)
     cluster.produce("orders", b"one", partition=1)
