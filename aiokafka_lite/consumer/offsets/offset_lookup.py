@@ -70,10 +70,14 @@ class Found(NamedTuple):
     Attributes:
         offset: The offset, or -1 if no record has that timestamp or a later one.
         timestamp: The record's timestamp in milliseconds since the epoch; -1 for an end.
+        leader_epoch: The record's leader epoch; for an end, that of the leader; -1 if unknown.
+        asked_epoch: The epoch of the leader that was asked; -1 if unknown.
     """
 
     offset: int
     timestamp: int
+    leader_epoch: int = UNKNOWN_EPOCH
+    asked_epoch: int = UNKNOWN_EPOCH
 
 
 async def list_offsets(
@@ -199,6 +203,7 @@ async def _ask(
     """
     first = next(iter(group))
     results: list[tuple[TopicPartition, Found | KafkaError]] = []
+    asked: dict[TopicPartition, int] = {}
 
     def build(version: int) -> ListOffsetsRequest:
         topics: dict[str, ListOffsetsTopic] = {}
@@ -206,11 +211,13 @@ async def _ask(
             if tp in pending:
                 topic = topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic, partitions=[]))
                 known = cluster.metadata.partition(*tp)
+                epoch = UNKNOWN_EPOCH if known is None else known.leader_epoch
+                asked[tp] = epoch
                 topic.partitions.append(
                     ListOffsetsPartition(
                         partition_index=tp.partition,
                         # Lets a broker that is no longer the leader report it.
-                        current_leader_epoch=UNKNOWN_EPOCH if known is None else known.leader_epoch,
+                        current_leader_epoch=epoch,
                         timestamp=pending[tp],
                     )
                 )
@@ -227,7 +234,7 @@ async def _ask(
             for answer in topic.partitions:
                 tp = TopicPartition(topic.name, answer.partition_index)
                 if not answer.error_code:
-                    results.append((tp, _found(tp, answer)))
+                    results.append((tp, _found(tp, answer, asked.get(tp, UNKNOWN_EPOCH))))
                     continue
                 error = for_code(answer.error_code)(tp.topic)
                 if isinstance(error, TopicAuthorizationFailedError):
@@ -272,8 +279,11 @@ def _timed_out(tp: TopicPartition, error: KafkaTimeoutError) -> KafkaTimeoutErro
     return timeout
 
 
-def _found(tp: TopicPartition, answer: ListOffsetsPartitionResponse) -> Found | KafkaProtocolError:
-    found = Found(answer.offset, answer.timestamp)
+def _found(
+    tp: TopicPartition, answer: ListOffsetsPartitionResponse, asked_epoch: int
+) -> Found | KafkaProtocolError:
+    epoch = max(answer.leader_epoch, UNKNOWN_EPOCH)
+    found = Found(answer.offset, answer.timestamp, epoch, asked_epoch)
     if answer.offset == NO_OFFSET and answer.old_style_offsets:  # version 0 returns a list
         found = Found(answer.old_style_offsets[0], NO_OFFSET)
     if found.offset < NO_OFFSET:

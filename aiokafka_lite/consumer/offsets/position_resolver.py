@@ -371,7 +371,7 @@ class PositionResolver:
             self._fail(state, found)
             return
         # An old broker may return -1 for an empty log, which starts at 0.
-        offset = max(found.offset, 0)
+        offset, epoch = max(found.offset, 0), found.leader_epoch
         policy = state.reset
         if isinstance(policy, ResetByDuration):
             # No record is that recent: start with the next one. It may be written before the end is
@@ -385,12 +385,14 @@ class PositionResolver:
                     state.continue_reset(policy._replace(end=END_WANTED))
                     self.wake()
                     return
-                offset = policy.end
+                offset, epoch = policy.end, UNKNOWN_EPOCH
         log.debug("%s: %s starts at offset %s", self._options.log_name, state, offset)
-        self._settle(state, offset, UNKNOWN_EPOCH)
+        self._settle(state, offset, epoch, found.asked_epoch)
 
-    def _settle(self, state: PartitionState, offset: int, epoch: int) -> None:
-        state.resolve(offset, epoch)
+    def _settle(
+        self, state: PartitionState, offset: int, epoch: int, asked_epoch: int = UNKNOWN_EPOCH
+    ) -> None:
+        state.resolve(offset, epoch, asked_epoch)
         self._on_resolved(state)
         self.announce()
 

@@ -257,17 +257,25 @@ class PartitionState:
         self.fetch_generation += 1
         self.reset = policy
 
-    def resolve(self, offset: int, epoch: int = UNKNOWN_EPOCH) -> None:
+    def resolve(
+        self, offset: int, epoch: int = UNKNOWN_EPOCH, asked_epoch: int = UNKNOWN_EPOCH
+    ) -> None:
         """Set the position that a lookup found.
 
         Args:
-            epoch: Leader epoch of the record before it, if known.
+            epoch: Leader epoch of the record before it, if known. Of a record at the offset, or of
+                the leader at the end of its log, it is at most later, and does as well: both
+                epochs end behind the offset, unless the log was truncated since.
+            asked_epoch: Epoch of the leader that returned the offset, if it was a leader. It need
+                not validate its own answer.
         """
         before = self._reset_from
         if before is not None and offset < before:
             self.return_to(offset, epoch)
         else:
             self.seek(offset, epoch)
+        if asked_epoch >= 0 and asked_epoch == self.leader_epoch:
+            self.unvalidated = self.remade or self.rival_id is not None
 
     def _look_up(self, policy: ResetPolicy, offset: int | None) -> None:
         self.fetch_generation += 1

@@ -94,6 +94,20 @@ async def test_without_a_policy_reads_raise_until_the_application_seeks(
     assert await read(consumer, then) == numbers(5, 5 + then, "n")
 
 
+@pytest.mark.parametrize("then", [1, 20], ids=["shorter", "longer"])
+async def test_a_position_from_the_reset_policy_goes_back_to_where_the_log_was_cut(
+    cluster: FakeCluster, make: MakeConsumer, then: int
+) -> None:
+    append(cluster, numbered(5))
+    append(cluster, numbered(5, 5))
+    consumer = await reader(make, auto_offset_reset="latest")
+    assert await consumer.position(P0) == 10
+    assert cluster.count(ASKED) == 0, "the leader has just said so"
+    cut(cluster, 5, then)
+    assert await read(consumer, then) == numbers(5, 5 + then, "n")
+    assert cluster.count(ASKED) == 1
+
+
 @pytest.mark.parametrize("policy", ["earliest", "none"])
 async def test_an_offset_that_was_stored_with_its_epoch_is_validated_after_a_seek(
     cluster: FakeCluster, make: MakeConsumer, policy: str

@@ -87,7 +87,7 @@ async def test_one_request_a_leader() -> None:
         for tp in tps[1:]:
             append(fake, numbered(tp.partition), tp.partition)
         told = await ask(fake, dict.fromkeys(tps, LATEST))  # of a topic that is not known yet
-        assert told == {tp: Found(tp.partition, -1) for tp in tps}
+        assert told == {tp: Found(tp.partition, -1, 0, 0) for tp in tps}
         assert fake.count(ApiKey.LIST_OFFSETS) == 3
     async with FakeCluster(brokers=3, topics={"orders": 12}) as fake:
         cluster = Cluster(fake.bootstrap_servers, ConnectionOptions())
@@ -119,7 +119,7 @@ async def test_a_passing_error_of_one_partition(code: int) -> None:
         tps = partitions(4)
         fault = fake.control(ApiKey.LIST_OFFSETS, error=code, partitions=[("orders", 2)], times=3)
         told = await ask(fake, dict.fromkeys(tps, LATEST))
-        assert told == {tp: Found(0, -1) for tp in tps}
+        assert told == {tp: Found(0, -1, 0, 0) for tp in tps}
         assert fault.hits == 3
 
 
@@ -130,7 +130,7 @@ async def test_a_lasting_error_affects_only_its_partition() -> None:
         )
         p0, p1, p2 = partitions(3)
         told = await ask(fake, dict.fromkeys((p0, p1, p2), LATEST))
-        assert told[p1] == Found(0, -1)
+        assert told[p1] == Found(0, -1, 0, 0)
         assert isinstance(told[p0], TopicAuthorizationFailedError)
         assert isinstance(told[p2], TopicAuthorizationFailedError)
 
@@ -140,7 +140,7 @@ async def test_an_unreachable_partition_does_not_delay_others() -> None:
         (p0,) = partitions(1)
         missing = TopicPartition("orders", 7)
         told = await ask(fake, {missing: LATEST, p0: LATEST}, seconds=0.3)
-        assert told[p0] == Found(0, -1)
+        assert told[p0] == Found(0, -1, 0, 0)
         error = told[missing]
         assert isinstance(error, KafkaTimeoutError)
         assert "orders-7" in str(error)
@@ -182,7 +182,7 @@ async def test_a_partition_missing_from_responses_is_not_requested_forever() -> 
         fake.control(ApiKey.LIST_OFFSETS, after_handling=True, edit=leave_out, times=None)
         told = await ask(fake, dict.fromkeys(partitions(2), LATEST), seconds=1)
         assert isinstance(told[partitions(2)[0]], KafkaProtocolError)
-        assert told[partitions(2)[1]] == Found(0, -1)
+        assert told[partitions(2)[1]] == Found(0, -1, 0, 0)
         assert fake.count(ApiKey.LIST_OFFSETS) <= 2
 
 
