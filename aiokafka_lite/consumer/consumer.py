@@ -1340,7 +1340,8 @@ _GETONE, _ANEXT = AIOKafkaConsumer.getone, AIOKafkaConsumer.__anext__
 def _offset_and_timestamp(found: Found) -> OffsetAndTimestamp | None:
     if found.offset < 0:
         return None
-    return OffsetAndTimestamp(found.offset, found.timestamp)
+    epoch = None if found.leader_epoch < 0 else found.leader_epoch
+    return OffsetAndTimestamp(found.offset, found.timestamp, epoch)
 
 
 def _deprecated(message: str) -> None:

@@ -90,12 +90,30 @@ class OffsetAndMetadata(_OffsetAndMetadata):
         return self
 
 
-class OffsetAndTimestamp(NamedTuple):
-    """The result of an offset lookup by timestamp."""
-
+class _OffsetAndTimestamp(NamedTuple):
     offset: int
     timestamp: int | None
-    """Milliseconds since the epoch; None from brokers before 0.10.1."""
+
+
+class OffsetAndTimestamp(_OffsetAndTimestamp):
+    """The result of an offset lookup by timestamp.
+
+    It is aiokafka's pair, equal to any such pair; the leader epoch takes no part in that.
+
+    Args:
+        offset: Offset of the record that was found.
+        timestamp: Its timestamp in milliseconds since the epoch; None from brokers before 0.10.1.
+        leader_epoch: Its leader epoch, for a later `seek` with an `OffsetAndMetadata` (KIP-320).
+            None: unknown. Not in aiokafka.
+    """
+
+    leader_epoch: int | None = None
+
+    def __new__(cls, offset: int, timestamp: int | None, leader_epoch: int | None = None) -> Self:
+        self = tuple.__new__(cls, (offset, timestamp))
+        if leader_epoch is not None:
+            self.leader_epoch = leader_epoch
+        return self
 
 
 class ProducerRecord(NamedTuple):

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import pickle
 import time
 import warnings
 from random import Random
@@ -457,6 +458,10 @@ async def test_offsets(cluster: FakeCluster, make: MakeConsumer) -> None:
             P0: OffsetAndTimestamp(6, 1006),
             P1: None,
         }
+        found = (await consumer.offsets_for_times({P0: 1006}))[P0]
+        assert found is not None
+        assert found.leader_epoch == 0
+        assert pickle.loads(pickle.dumps(found)).leader_epoch == 0
         assert await consumer.offsets_for_times({P0: 5000}) == {P0: None}
         assert await consumer.offsets_for_times({}) == {}
         with pytest.raises(ValueError, match="cannot be negative"):
