@@ -152,6 +152,9 @@ class NoReassignmentInProgressError(BrokerResponseError, code=85):
 class ThrottlingQuotaExceededError(BrokerResponseError, code=89):
     """The throttling quota has been exceeded."""
 
+    throttle_time_ms: int = 0
+    """How long the broker throttles the client, from its response on (KIP-599)."""
+
 
 class ResourceNotFoundError(BrokerResponseError, code=91):
     """A request illegally referred to a resource that does not exist."""

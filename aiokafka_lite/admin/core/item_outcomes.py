@@ -130,15 +130,23 @@ class Outcomes(Generic[K, V]):
             else:
                 self._settle(item, error)
 
-    def on_code(self, item: K, code: int, message: str | None = None) -> bool:
+    def on_code(
+        self, item: K, code: int, message: str | None = None, *, throttle_time_ms: int = 0
+    ) -> bool:
         """Report an item's error code, if it is one.
+
+        Args:
+            throttle_time_ms: Of the response, for the error of a quota (KIP-599).
 
         Returns:
             True if the code is an error (not 0); otherwise the caller reports the value.
         """
         if not code:
             return False
-        self.on_error(item, item_error(code, self.label(item), message))
+        error = item_error(code, self.label(item), message)
+        if isinstance(error, ThrottlingQuotaExceededError):
+            error.throttle_time_ms = throttle_time_ms
+        self.on_error(item, error)
         return True
 
     def end(self, asked: Collection[K]) -> KafkaError | None:

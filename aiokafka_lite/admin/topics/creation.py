@@ -213,7 +213,7 @@ async def create_topics(
             if each.error_code == TopicAlreadyExistsError.errno:
                 message = perhaps_ours(outcomes, each.name, "created", message)
                 messages[each.name] = message
-            outcomes.on_code(each.name, each.error_code, message)
+            outcomes.on_code(each.name, each.error_code, message, throttle_time_ms=throttled_ms)
 
     settled = await dispatcher.settle(
         outcomes,
@@ -278,7 +278,7 @@ async def delete_topics(
             message = each.error_message
             if each.error_code in _GONE:
                 message = perhaps_ours(outcomes, topic, "deleted", message)
-            outcomes.on_code(topic, each.error_code, message)
+            outcomes.on_code(topic, each.error_code, message, throttle_time_ms=throttled_ms)
 
     settled = await dispatcher.settle(
         outcomes,

@@ -104,7 +104,9 @@ async def create_partitions(
             if each.error_code == InvalidPartitionsError.errno:
                 message = perhaps_ours(outcomes, each.name, "added", message)
                 messages[each.name] = message
-            if not outcomes.on_code(each.name, each.error_code, message):
+            if not outcomes.on_code(
+                each.name, each.error_code, message, throttle_time_ms=throttled_ms
+            ):
                 outcomes.on_value(each.name, None)
 
     settled = await dispatcher.settle(

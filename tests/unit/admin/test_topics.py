@@ -212,6 +212,36 @@ async def test_a_quota_that_lasts_is_the_topics_error(
     assert fault.hits == hits + 1
 
 
+@pytest.mark.parametrize(
+    ("api", "call"),
+    [
+        (
+            ApiKey.CREATE_TOPICS,
+            lambda admin, **o: admin.create_topics([NewTopic("new", 1, 1)], **o),
+        ),
+        (ApiKey.DELETE_TOPICS, lambda admin, **o: admin.delete_topics(["orders"], **o)),
+        (
+            ApiKey.CREATE_PARTITIONS,
+            lambda admin, **o: admin.create_partitions({"orders": NewPartitions(9)}, **o),
+        ),
+    ],
+)
+async def test_the_error_of_a_quota_says_how_long_the_broker_throttles(
+    admin: AIOKafkaAdminClient, brokers: FakeCluster, api: ApiKey, call: Any
+) -> None:
+    def throttle(response: Any) -> None:
+        response.throttle_time_ms = 700
+
+    brokers.control(api, error=ThrottlingQuotaExceededError, edit=throttle, after_handling=True)
+    result = await call(admin, retry_on_quota_violation=False, raise_errors=False)
+    [error] = result.errors().values()
+    assert isinstance(error, ThrottlingQuotaExceededError)
+    assert error.throttle_time_ms == 700
+    with pytest.raises(ThrottlingQuotaExceededError) as caught:
+        result.raise_for_errors()  # a copy
+    assert caught.value.throttle_time_ms == 700
+
+
 async def test_the_controller_is_looked_up_again(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:
