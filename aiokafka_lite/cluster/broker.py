@@ -283,7 +283,11 @@ class Broker:
         expected = None if cluster_id is None else BrokerIdentity(cluster_id, self.node_id)
         try:
             connection = await open_connection(
-                self.node.host, self.node.port, self._options, expected=expected
+                self.node.host,
+                self.node.port,
+                self._options,
+                expected=expected,
+                timeout=self._options.setup_timeout(self._failures),
             )
         except KafkaError as error:
             self._failed(purpose, outcome, error, started)

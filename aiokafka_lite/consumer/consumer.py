@@ -211,6 +211,8 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             broker. Not in aiokafka.
         socket_connection_setup_timeout_ms: How long a connection to one address may take, TLS
             handshake included. Not in aiokafka.
+        socket_connection_setup_timeout_max_ms: Upper limit of that time, which doubles with each
+            failed attempt to connect to a broker (KIP-601). Not in aiokafka.
         send_buffer_bytes, receive_buffer_bytes: Sizes of the socket buffers; -1 for the operating
             system's default. Not in aiokafka.
         bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
@@ -290,6 +292,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         reconnect_backoff_ms: int = 50,
         reconnect_backoff_max_ms: int = 1000,
         socket_connection_setup_timeout_ms: int = 10000,
+        socket_connection_setup_timeout_max_ms: int = 30000,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         bootstrap_timeout_ms: float | None = None,
@@ -402,6 +405,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             reconnect_backoff_ms=reconnect_backoff_ms,
             reconnect_backoff_max_ms=reconnect_backoff_max_ms,
             socket_connection_setup_timeout_ms=socket_connection_setup_timeout_ms,
+            socket_connection_setup_timeout_max_ms=socket_connection_setup_timeout_max_ms,
             send_buffer_bytes=send_buffer_bytes,
             receive_buffer_bytes=receive_buffer_bytes,
         )

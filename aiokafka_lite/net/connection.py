@@ -90,9 +90,9 @@ class Connection:
 
     # Opening, in the order of these methods
 
-    async def dial(self) -> None:
-        """Connect the socket; with TLS, its handshake, too."""
-        await dial(self.host, self.port, self._options, self._transport)
+    async def dial(self, timeout: float | None = None) -> None:
+        """Connect the socket; with TLS, its handshake, too. `timeout` is that of `dial.dial`."""
+        await dial(self.host, self.port, self._options, self._transport, timeout=timeout)
 
     def begin_handshake(self, *, largest: int | None = None) -> None:
         """Begin to send requests; their responses may have `largest` bytes, if it is given."""

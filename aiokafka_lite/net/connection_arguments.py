@@ -63,6 +63,7 @@ def connection_options(
     reconnect_backoff_ms: float = 50,
     reconnect_backoff_max_ms: float = 1000,
     socket_connection_setup_timeout_ms: float = 10_000,
+    socket_connection_setup_timeout_max_ms: float = 30_000,
     send_buffer_bytes: int = -1,
     receive_buffer_bytes: int = -1,
 ) -> ConnectionOptions:
@@ -146,6 +147,11 @@ def connection_options(
         reconnect_backoff_max=milliseconds("reconnect_backoff_max_ms", reconnect_backoff_max_ms),
         connect_timeout=milliseconds(
             "socket_connection_setup_timeout_ms", socket_connection_setup_timeout_ms, least=1
+        ),
+        connect_timeout_max=milliseconds(
+            "socket_connection_setup_timeout_max_ms",
+            socket_connection_setup_timeout_max_ms,
+            least=1,
         ),
         send_buffer_bytes=size("send_buffer_bytes", send_buffer_bytes, least=-1),
         receive_buffer_bytes=size("receive_buffer_bytes", receive_buffer_bytes, least=-1),

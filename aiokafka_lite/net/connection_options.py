@@ -8,6 +8,7 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite._arguments import wire_string
+from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._version import __version__
 from aiokafka_lite.errors import KafkaConfigurationError
 from aiokafka_lite.net.api_version_cache import KnownBrokers
@@ -33,6 +34,8 @@ class ConnectionOptions:
         request_timeout: Seconds until a request without a response fails its whole connection.
         connect_timeout: Seconds for one address to accept a connection, TLS handshake included;
             and for a response from a broker that may be too old for ApiVersions.
+        connect_timeout_max: Upper bound in seconds of that time, which doubles with each failed
+            attempt (KIP-601).
         connections_max_idle: Seconds without traffic after which a connection is closed; None for
             never. Brokers close theirs after ten minutes by default, so with nine the client
             closes first.
@@ -74,6 +77,7 @@ class ConnectionOptions:
         client_id: str | None = "aiokafka_lite",
         request_timeout: float = 40.0,
         connect_timeout: float = 10.0,
+        connect_timeout_max: float = 30.0,
         connections_max_idle: float | None = 540.0,
         max_response_bytes: int = 256 * 1024 * 1024,
         security_protocol: str = "PLAINTEXT",
@@ -95,6 +99,7 @@ class ConnectionOptions:
             wire_string("client_id", client_id)
         _seconds("request_timeout", request_timeout, above_zero=True)
         _seconds("connect_timeout", connect_timeout, above_zero=True)
+        _seconds("connect_timeout_max", connect_timeout_max, above_zero=True)
         _seconds("reconnect_backoff", reconnect_backoff)
         _seconds("reconnect_backoff_max", reconnect_backoff_max)
         if connections_max_idle is not None:
@@ -104,7 +109,8 @@ class ConnectionOptions:
         _bytes("max_response_bytes", max_response_bytes)
         self.client_id: Final = client_id
         self.request_timeout: Final = request_timeout
-        self.connect_timeout: Final = connect_timeout
+        self.connect_timeout: Final = min(connect_timeout, connect_timeout_max)
+        self.connect_timeout_max: Final = connect_timeout_max
         self.connections_max_idle: Final = connections_max_idle
         self.max_response_bytes: Final = max_response_bytes
         self.security_protocol: Final = _string("security_protocol", security_protocol)
@@ -138,6 +144,20 @@ class ConnectionOptions:
     def sasl(self) -> bool:
         """True if connections authenticate with SASL."""
         return self.security_protocol.startswith("SASL_")
+
+    def setup_timeout(self, failures: int) -> float:
+        """Return the seconds for one address to accept a connection (KIP-601).
+
+        Networks or brokers that cannot keep up get more time with each attempt, and the jitter
+        keeps clients that failed together from coming back together. The first attempt has no
+        jitter.
+
+        Args:
+            failures: Attempts that failed since the last success.
+        """
+        if not failures:
+            return self.connect_timeout
+        return Backoff(self.connect_timeout, self.connect_timeout_max).delay(failures + 1)
 
     def _check_security(self) -> None:
         if self.security_protocol not in SECURITY_PROTOCOLS:

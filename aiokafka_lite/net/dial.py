@@ -21,7 +21,12 @@ TLS_CLOSING_TIME: Final = 1.0
 
 
 async def dial(
-    host: str, port: int, options: ConnectionOptions, protocol: asyncio.BaseProtocol
+    host: str,
+    port: int,
+    options: ConnectionOptions,
+    protocol: asyncio.BaseProtocol,
+    *,
+    timeout: float | None = None,
 ) -> None:
     """Connect a socket, through a proxy and with TLS if configured, to a host.
 
@@ -32,9 +37,10 @@ async def dial(
     Args:
         host: Name or address; TLS checks the certificate against it.
         port: TCP port.
-        options: `connect_timeout` applies to each address separately, and then to the proxy's
-            handshake and TLS together.
+        options: The connection's options.
         protocol: Receives the connected socket.
+        timeout: Seconds for each address separately, and then for the proxy's handshake and TLS
+            together; None: the option `connect_timeout`.
 
     Raises:
         KafkaConnectionError: No address accepted; the message has the error of each.
@@ -45,15 +51,17 @@ async def dial(
     """
     proxy = options.proxy
     there = (host, port) if proxy is None else (proxy.host, proxy.port)
-    infos = await resolve(*there, options.connect_timeout)
+    timeout = options.connect_timeout if timeout is None else timeout
+    infos = await resolve(*there, timeout)
     race = Race(
-        interleaved(infos, options.known.misses(*there)), lambda info: _connect(info, options)
+        interleaved(infos, options.known.misses(*there)),
+        lambda info: _connect(info, options, timeout),
     )
     while (winner := await race.winner()) is not None:
         (_, _, _, _, address), connected = winner
         try:
-            async with asyncio.timeout(options.connect_timeout):
-                await _use(connected, host, port, options, protocol)
+            async with asyncio.timeout(timeout):
+                await _use(connected, host, port, options, protocol, timeout)
             return
         except ssl.SSLCertVerificationError as error:
             raise untrusted(host, port, error) from error
@@ -69,7 +77,8 @@ async def dial(
     raise KafkaConnectionError(
         f"cannot connect to {host}:{port}{way}: "
         + "; ".join(
-            ("" if address[0] == there[0] else f"{address[0]}: ") + _reason(failure, options)
+            ("" if address[0] == there[0] else f"{address[0]}: ")
+            + _reason(failure, options, timeout)
             for address, failure in race.failures
         )
     ) from race.failures[-1][1]
@@ -100,7 +109,7 @@ async def resolve(host: str, port: int, timeout: float) -> list[AddressInfo]:
             infos = await lookup_threads.run(loop, _look_up, host, port)
     except (OSError, UnicodeError, NoThreadError) as error:
         timed_out = isinstance(error, TimeoutError)
-        reason = f"no answer within {timeout:g} s" if timed_out else error
+        reason = f"no answer within {timeout:.3g} s" if timed_out else error
         raise KafkaConnectionError(f"cannot resolve {host!r}: {reason}") from error
     if not infos:
         raise KafkaConnectionError(f"cannot resolve {host!r}: the name has no address")
@@ -142,13 +151,13 @@ def _look_up(host: str, port: int) -> list[AddressInfo]:
     return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
 
-async def _connect(info: AddressInfo, options: ConnectionOptions) -> socket.socket:
+async def _connect(info: AddressInfo, options: ConnectionOptions, timeout: float) -> socket.socket:
     family, kind, number, _, address = info
     connected = socket.socket(family, kind, number)
     try:
         connected.setblocking(False)
         _set_options(connected, options)
-        async with asyncio.timeout(options.connect_timeout):
+        async with asyncio.timeout(timeout):
             await asyncio.get_running_loop().sock_connect(connected, address)
     except BaseException:
         connected.close()
@@ -162,6 +171,7 @@ async def _use(
     port: int,
     options: ConnectionOptions,
     protocol: asyncio.BaseProtocol,
+    timeout: float,
 ) -> None:
     """Give a connected socket to a protocol, after the proxy's handshake and TLS."""
     loop = asyncio.get_running_loop()
@@ -179,7 +189,7 @@ async def _use(
         raise
     # From here on the event loop owns the socket, and closes it if this fails.
     if proxy is not None and proxy.tls:
-        await _use_encrypted(connected, host, port, options, context, protocol)
+        await _use_encrypted(connected, host, port, options, context, protocol, timeout)
     elif context is None:
         await loop.create_connection(lambda: protocol, sock=connected)
     else:
@@ -188,7 +198,7 @@ async def _use(
             sock=connected,
             ssl=context,
             server_hostname=host,
-            ssl_handshake_timeout=options.connect_timeout,
+            ssl_handshake_timeout=timeout,
             ssl_shutdown_timeout=TLS_CLOSING_TIME,
         )
 
@@ -200,6 +210,7 @@ async def _use_encrypted(
     options: ConnectionOptions,
     context: ssl.SSLContext | None,
     protocol: asyncio.BaseProtocol,
+    timeout: float,
 ) -> None:
     """Likewise through an HTTPS proxy."""
     from aiokafka_lite.net.route.tunnel import open_encrypted_tunnel
@@ -208,9 +219,7 @@ async def _use_encrypted(
     if options.proxy is None:
         raise ValueError("there is no proxy")
     try:
-        tunnel = await open_encrypted_tunnel(
-            connected, options.proxy, host, port, options.connect_timeout
-        )
+        tunnel = await open_encrypted_tunnel(connected, options.proxy, host, port, timeout)
     except ssl.SSLCertVerificationError as error:
         raise AuthenticationFailedError(
             f"the certificate of the proxy {options.proxy} is not trusted: "
@@ -226,7 +235,7 @@ async def _use_encrypted(
             protocol,
             context,
             server_hostname=host,
-            ssl_handshake_timeout=options.connect_timeout,
+            ssl_handshake_timeout=timeout,
             ssl_shutdown_timeout=TLS_CLOSING_TIME,
         )
         if encrypted is None:
@@ -261,9 +270,9 @@ def _breaks_off(error: OSError) -> bool:
     return isinstance(error, ConnectionResetError | BrokenPipeError)
 
 
-def _reason(error: OSError, options: ConnectionOptions) -> str:
+def _reason(error: OSError, options: ConnectionOptions, timeout: float) -> str:
     if isinstance(error, TimeoutError) and not error.args:
-        return f"no answer within {options.connect_timeout:g} s"
+        return f"no answer within {timeout:.3g} s"
     if isinstance(error, ssl.SSLError) and (text := explained(error)) is not None:
         return text
     if options.tls and _breaks_off(error):

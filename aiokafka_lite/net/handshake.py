@@ -96,12 +96,20 @@ class Step(NamedTuple):
     """Seconds to wait for a response."""
 
 
-def ladder(options: ConnectionOptions, known: Known | None) -> Sequence[Step]:
-    """Return the steps for one broker, in order; the last one may use the options' full timeout."""
+def ladder(
+    options: ConnectionOptions, known: Known | None, timeout: float | None = None
+) -> Sequence[Step]:
+    """Return the steps for one broker, in order.
+
+    Args:
+        options: The connection's options.
+        known: The cached facts about the broker.
+        timeout: Seconds that the last step may use; None: the option `connect_timeout`.
+    """
     *others, last = _rungs(options, known)
-    longest = _longest(options)
-    timeout = min(STEP_TIMEOUT, longest)
-    return [*(Step(rung, timeout) for rung in others), Step(last, longest)]
+    longest = _longest(options) if timeout is None else min(timeout, options.request_timeout)
+    shorter = min(STEP_TIMEOUT, longest)
+    return [*(Step(rung, shorter) for rung in others), Step(last, longest)]
 
 
 def _longest(options: ConnectionOptions) -> float:

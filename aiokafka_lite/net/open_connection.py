@@ -30,6 +30,7 @@ async def open_connection(
     options: ConnectionOptions,
     *,
     expected: BrokerIdentity | None = None,
+    timeout: float | None = None,
 ) -> Connection:
     """Connect to a broker, agree on versions, and authenticate.
 
@@ -38,6 +39,8 @@ async def open_connection(
         port: TCP port.
         options: The connection's options, whose cache remembers the broker's versions.
         expected: The broker expected there, as the metadata names it; None at bootstrap.
+        timeout: Seconds for one address to accept the connection, and for the last attempt to find
+            the versions; None: the option `connect_timeout`.
 
     Raises:
         OtherBrokerError: It is not the expected broker (since Kafka 4.4, KIP-1242).
@@ -51,11 +54,11 @@ async def open_connection(
     """
     known = options.known.recall(host, port)
     no_answer = KafkaConnectionError(f"no request was sent to {host}:{port}")
-    for step in ladder(options, known):
+    for step in ladder(options, known, timeout):
         connection = Connection(host, port, options)
         dialled = False
         try:
-            await connection.dial()
+            await connection.dial(timeout)
             dialled = True
             # These two are answered by as much as the broker has to list, and never before SASL.
             lists = step.rung in (Rung.LIST_GROUPS, Rung.METADATA)
@@ -76,11 +79,15 @@ async def open_connection(
             if known is None and learned.guessed and step.rung is not Rung.ASSUME:
                 if not options.known.believes(host, port, learned):
                     connection.close()
-                    return await open_connection(host, port, options, expected=expected)
+                    return await open_connection(
+                        host, port, options, expected=expected, timeout=timeout
+                    )
                 if connection.closed:
                     # The request that led to the guess also ended the connection: reconnect.
                     options.known.remember(host, port, learned)
-                    return await open_connection(host, port, options, expected=expected)
+                    return await open_connection(
+                        host, port, options, expected=expected, timeout=timeout
+                    )
             if options.mechanism is not None:
                 # Most connections do not authenticate.
                 from aiokafka_lite.net.authenticate import authenticate

@@ -203,6 +203,10 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             to connect to a broker.
         socket_connection_setup_timeout_ms: How long an address may take to accept a connection,
             TLS included.
+        socket_connection_setup_timeout_max_ms: Upper bound of that time, which doubles with each
+            failed attempt to connect to a broker (KIP-601). If it is lower, it is the time.
+        metadata_max_idle_ms: The metadata of a topic is forgotten when nothing has been sent to it
+            for this time, at least 5000 (KIP-526). The next record to it waits for new metadata.
         send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 uses the
             operating system's default.
         sasl_mechanism: With "SASL_PLAINTEXT" and "SASL_SSL": "PLAIN", "SCRAM-SHA-256",
@@ -280,6 +284,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         reconnect_backoff_ms: float = 50,
         reconnect_backoff_max_ms: float = 1000,
         socket_connection_setup_timeout_ms: float = 10_000,
+        socket_connection_setup_timeout_max_ms: float = 30_000,
+        metadata_max_idle_ms: float = 300_000,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         enable_idempotence: bool | None = None,
@@ -401,10 +407,14 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
                 reconnect_backoff_ms=reconnect_backoff_ms,
                 reconnect_backoff_max_ms=reconnect_backoff_max_ms,
                 socket_connection_setup_timeout_ms=socket_connection_setup_timeout_ms,
+                socket_connection_setup_timeout_max_ms=socket_connection_setup_timeout_max_ms,
                 send_buffer_bytes=send_buffer_bytes,
                 receive_buffer_bytes=receive_buffer_bytes,
             ),
             metadata_max_age=milliseconds("metadata_max_age_ms", metadata_max_age_ms, most=INT64),
+            topic_expiry=milliseconds(
+                "metadata_max_idle_ms", metadata_max_idle_ms, least=5000, most=INT64
+            ),
             retry_backoff=self._options.retry_backoff.base,
             retry_backoff_max=self._options.retry_backoff.maximum,
         )

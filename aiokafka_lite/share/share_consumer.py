@@ -157,6 +157,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             broker.
         socket_connection_setup_timeout_ms: How long a connection to one address may take, TLS
             handshake included.
+        socket_connection_setup_timeout_max_ms: Upper limit of that time, which doubles with each
+            failed attempt to connect to a broker (KIP-601).
         send_buffer_bytes, receive_buffer_bytes: Sizes of the socket buffers; -1 for the operating
             system's default.
         bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
@@ -216,6 +218,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         reconnect_backoff_ms: int = 50,
         reconnect_backoff_max_ms: int = 1000,
         socket_connection_setup_timeout_ms: int = 10000,
+        socket_connection_setup_timeout_max_ms: int = 30000,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
         bootstrap_timeout_ms: float | None = None,
@@ -304,6 +307,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             reconnect_backoff_ms=reconnect_backoff_ms,
             reconnect_backoff_max_ms=reconnect_backoff_max_ms,
             socket_connection_setup_timeout_ms=socket_connection_setup_timeout_ms,
+            socket_connection_setup_timeout_max_ms=socket_connection_setup_timeout_max_ms,
             send_buffer_bytes=send_buffer_bytes,
             receive_buffer_bytes=receive_buffer_bytes,
         )

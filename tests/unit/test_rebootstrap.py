@@ -21,9 +21,9 @@ def identities(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The broker that each connection expected."""
     seen: list[Any] = []
 
-    async def watched(*args: Any, expected: Any = None) -> Connection:
+    async def watched(*args: Any, expected: Any = None, **options: Any) -> Connection:
         seen.append(expected)
-        return await open_connection(*args, expected=expected)
+        return await open_connection(*args, expected=expected, **options)
 
     monkeypatch.setattr("aiokafka_lite.cluster.broker.open_connection", watched)
     return seen

@@ -27,6 +27,7 @@ _OF_CONNECTIONS: Final = (
     *CONNECTION_ARGUMENTS,
     "reconnect_backoff_max_ms",
     "reconnect_backoff_ms",
+    "socket_connection_setup_timeout_max_ms",
     "socket_connection_setup_timeout_ms",
 )
 

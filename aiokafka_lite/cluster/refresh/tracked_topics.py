@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-# Seconds after which an unused topic is no longer requested (Java's TOPIC_EXPIRY_MS; five
-# minutes).
+# Seconds after which an unused topic is no longer requested (Kafka's default of
+# metadata.max.idle.ms, KIP-526).
 TOPIC_EXPIRY = 300.0
 
 

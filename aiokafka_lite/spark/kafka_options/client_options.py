@@ -107,6 +107,7 @@ _OF_BOTH: Final[Mapping[str, tuple[str, Converter]]] = {
     "retry.backoff.max.ms": ("retry_backoff_max_ms", _whole),
     "retry.backoff.ms": ("retry_backoff_ms", _whole),
     "send.buffer.bytes": ("send_buffer_bytes", _whole),
+    "socket.connection.setup.timeout.max.ms": ("socket_connection_setup_timeout_max_ms", _whole),
     "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _whole),
 }
 CONSUMER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
@@ -131,6 +132,7 @@ PRODUCER_OPTIONS: Final[Mapping[str, tuple[str, Converter]]] = {
     "max.block.ms": ("max_block_ms", _whole),
     "max.in.flight.requests.per.connection": ("max_in_flight_requests_per_connection", _whole),
     "max.request.size": ("max_request_size", _whole),
+    "metadata.max.idle.ms": ("metadata_max_idle_ms", _whole),
     "partitioner.adaptive.partitioning.enable": (
         "partitioner_adaptive_partitioning_enable",
         _flag,
@@ -163,7 +165,6 @@ _LEFT_BY_BOTH: Final = frozenset(
         "sasl.login.refresh.window.jitter",
         "sasl.login.retry.backoff.max.ms",
         "sasl.login.retry.backoff.ms",
-        "socket.connection.setup.timeout.max.ms",
     }
 )
 LEFT_BY_CONSUMERS: Final = _LEFT_BY_BOTH | {
@@ -180,10 +181,7 @@ LEFT_BY_CONSUMERS: Final = _LEFT_BY_BOTH | {
     "partition.assignment.strategy",
     "session.timeout.ms",
 }
-LEFT_BY_PRODUCERS: Final = _LEFT_BY_BOTH | {
-    "metadata.max.idle.ms",
-    "transaction.two.phase.commit.enable",
-}
+LEFT_BY_PRODUCERS: Final = _LEFT_BY_BOTH | {"transaction.two.phase.commit.enable"}
 
 # Unsupported options
 

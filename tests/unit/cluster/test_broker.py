@@ -12,6 +12,7 @@ from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.broker import Broker, PerVersion, Purpose
 from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, UnsupportedVersionError
+from aiokafka_lite.net.api_version_cache import Known
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest
 from aiokafka_lite.protocol.registry import ApiKey
@@ -116,6 +117,33 @@ async def test_the_next_attempt_waits_for_the_end_of_the_backoff(broker_at, dead
         await broker.connection(Purpose.FETCH)
     # The loop's clock may wake a timer early by its resolution.
     assert asyncio.get_running_loop().time() >= until_then - 0.002
+
+
+async def test_each_failed_attempt_gives_the_next_one_more_time_until_one_succeeds(
+    tiny_kafka, broker_at, until
+):
+    server = (await tiny_kafka()).brokers[1]
+    server.speaking.clear()
+    options = ConnectionOptions(connect_timeout=0.1, connect_timeout_max=30.0)
+    broker = broker_at(server.port, options=options)
+    loop = asyncio.get_running_loop()
+    options.known.remember("127.0.0.1", server.port, Known(api_versions=4))  # one step, not four
+    took = []
+    for _ in range(3):
+        before = loop.time()
+        with pytest.raises(KafkaConnectionError):
+            await broker.connection()
+        took.append(loop.time() - before)
+        options.known.remember("127.0.0.1", server.port, Known(api_versions=4))
+    for seconds, least in zip(took, (0.1, 0.16, 0.32), strict=True):
+        assert seconds >= least - 0.002  # the resolution of the loop's clock
+    server.speaking.set()
+    (await broker.connection()).close()
+    server.speaking.clear()
+    before = loop.time()
+    with pytest.raises(KafkaConnectionError):
+        await broker.connection()
+    assert loop.time() - before < 0.3
 
 
 async def test_concurrent_failures_count_as_one(broker_at, dead_port):

@@ -90,6 +90,11 @@ async def make(**arguments: Any) -> AIOKafkaConsumer:
         ({"reconnect_backoff_ms": "x"}, TypeError, "`reconnect_backoff_ms` should be a number"),
         ({"reconnect_backoff_max_ms": -1}, ValueError, "`reconnect_backoff_max_ms`"),
         ({"socket_connection_setup_timeout_ms": 0}, ValueError, "`socket_connection_setup_tim"),
+        (
+            {"socket_connection_setup_timeout_max_ms": 0},
+            ValueError,
+            "`socket_connection_setup_timeout_max_ms`",
+        ),
         ({"send_buffer_bytes": -2}, ValueError, "`send_buffer_bytes` should be at least -1"),
         ({"receive_buffer_bytes": 0}, ValueError, "receive_buffer_bytes"),
         ({"session_timeout_ms": "x"}, TypeError, "`session_timeout_ms` should be a number"),
@@ -181,6 +186,7 @@ async def test_kafka_options_reach_their_components() -> None:
         reconnect_backoff_ms=70,
         reconnect_backoff_max_ms=2000,
         socket_connection_setup_timeout_ms=5000,
+        socket_connection_setup_timeout_max_ms=45_000,
         send_buffer_bytes=1 << 17,
         receive_buffer_bytes=-1,
     )
@@ -188,7 +194,7 @@ async def test_kafka_options_reach_their_components() -> None:
     assert 6.9 < core.deadline() - asyncio.get_running_loop().time() <= 7.0
     connections = core.cluster._brokers._options
     assert (connections.reconnect_backoff, connections.reconnect_backoff_max) == (0.07, 2.0)
-    assert connections.connect_timeout == 5.0
+    assert (connections.connect_timeout, connections.connect_timeout_max) == (5.0, 45.0)
     assert (connections.send_buffer_bytes, connections.receive_buffer_bytes) == (1 << 17, None)
     assert core.group is not None
     for backoff in (core.cluster.retry_backoff, core.group.options.retry_backoff):

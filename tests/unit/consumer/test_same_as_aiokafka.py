@@ -45,6 +45,7 @@ OUR_ARGUMENTS = {
     "reconnect_backoff_ms",
     "retry_backoff_max_ms",
     "send_buffer_bytes",
+    "socket_connection_setup_timeout_max_ms",
     "socket_connection_setup_timeout_ms",
 }
 

@@ -25,6 +25,7 @@ def test_defaults_are_valid() -> None:
         ("request_timeout", float("nan")),
         ("request_timeout", float("inf")),
         ("connect_timeout", 0),
+        ("connect_timeout_max", 0),
         ("connections_max_idle", 0),
         ("reconnect_backoff", -0.1),
         ("reconnect_backoff_max", -1),
@@ -63,6 +64,21 @@ def test_values_out_of_range_raise(name: str, value: object) -> None:
 def test_values_of_a_wrong_type_raise(name: str, value: object) -> None:
     with pytest.raises(TypeError, match=name):
         ConnectionOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_the_setup_timeout_doubles_with_each_failed_attempt() -> None:
+    options = ConnectionOptions(connect_timeout=10.0, connect_timeout_max=60.0)
+    assert options.setup_timeout(0) == 10.0  # without jitter
+    for failures, mean in ((1, 20.0), (2, 40.0)):
+        found = [options.setup_timeout(failures) for _ in range(200)]
+        assert 0.8 * mean <= min(found) < mean < max(found) <= 1.2 * mean
+    assert 48.0 <= options.setup_timeout(10_000) <= 60.0
+
+
+def test_a_lower_maximum_lowers_the_setup_timeout() -> None:
+    options = ConnectionOptions(connect_timeout=10.0, connect_timeout_max=3.0)
+    assert options.setup_timeout(0) == 3.0
+    assert options.setup_timeout(5) <= 3.0
 
 
 def test_none_and_minus_one_mean_the_default() -> None:

@@ -105,6 +105,8 @@ async def test_unresponsive_address_times_out(
             addresses(monkeypatch, full.getsockname())
             with pytest.raises(KafkaConnectionError, match=r"no answer within 0\.1 s"):
                 await dial("slow.example", 9092, ConnectionOptions(connect_timeout=0.1), Receiver())
+            with pytest.raises(KafkaConnectionError, match=r"no answer within 0\.05 s"):
+                await dial("slow.example", 9092, ConnectionOptions(), Receiver(), timeout=0.05)
         finally:
             for each in queued:
                 each.close()

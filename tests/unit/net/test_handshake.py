@@ -487,6 +487,7 @@ def test_timeout_is_short_while_there_is_another_step() -> None:
     options = ConnectionOptions(connect_timeout=7)
     assert [step.timeout for step in ladder(options, None)] == [STEP_TIMEOUT] * 3 + [7]
     assert [step.timeout for step in ladder(options, Known(api_versions=4))] == [7]
+    assert [step.timeout for step in ladder(options, None, 14)] == [STEP_TIMEOUT] * 3 + [14]
     hasty = ConnectionOptions(connect_timeout=0.1)
     assert {step.timeout for step in ladder(hasty, None)} == {0.1}
 

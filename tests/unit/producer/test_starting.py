@@ -156,6 +156,7 @@ async def test_pauses_and_sockets_are_set_as_a_consumer_s(make_producer: Make) -
         "reconnect_backoff_ms": 70,
         "reconnect_backoff_max_ms": 5000,
         "socket_connection_setup_timeout_ms": 1500,
+        "socket_connection_setup_timeout_max_ms": 7500,
         "send_buffer_bytes": 30_000,
         "receive_buffer_bytes": 40_000,
     }
@@ -175,10 +176,35 @@ async def test_pauses_and_sockets_are_set_as_a_consumer_s(make_producer: Make) -
         own = {"client_id", "max_response_bytes", "request_timeout", "known", "buffers"}
         for name in vars(options).keys() - own:
             assert getattr(options, name) == getattr(consumer_options, name)
-        assert (options.connect_timeout, options.send_buffer_bytes) == (1.5, 30_000)
+        assert (options.connect_timeout, options.connect_timeout_max) == (1.5, 7.5)
+        assert options.send_buffer_bytes == 30_000
         await consumer.stop()
         await producer.start()
         await producer.send_and_wait("orders", b"v")
+
+
+async def test_unused_topics_are_forgotten_after_metadata_max_idle_ms(make_producer: Make) -> None:
+    async with FakeCluster(topics=["orders", "idle"]) as cluster:
+        producer = make_producer(cluster, metadata_max_idle_ms=5000)
+        await producer.start()
+        for topic in ("idle", "orders"):
+            await producer.send_and_wait(topic, b"v")
+        topics = producer._cluster._topics
+        now = asyncio.get_running_loop().time()
+        topics.on_answer(now)
+        producer._cluster.add_topic("orders")
+        topics.on_answer(now + 4.9)
+        assert topics.names == {"idle", "orders"}
+        topics.on_answer(now + 5.1)
+        assert topics.names == {"orders"}
+
+
+async def test_metadata_max_idle_ms_has_kafka_s_bound(make_producer: Make) -> None:
+    async with FakeCluster() as cluster:
+        for value, error in ((4999, ValueError), ("5", TypeError)):
+            with pytest.raises(error, match="metadata_max_idle_ms"):
+                make_producer(cluster, metadata_max_idle_ms=value)
+        assert make_producer(cluster)._cluster._topics._expiry == 300.0
 
 
 async def test_a_lower_bound_is_the_pause(make_producer: Make) -> None:

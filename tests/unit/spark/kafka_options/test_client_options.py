@@ -73,6 +73,10 @@ def test_values_become_client_arguments() -> None:
         "bootstrap_servers": "a:1,b:2", "fetch_max_bytes": 1000, "check_crcs": False,
         "isolation_level": "read_committed", "connections_max_idle_ms": None, "client_rack": "r",
     }  # fmt: skip
+    assert consumer(socket_connection_setup_timeout_max_ms="9")[
+        "socket_connection_setup_timeout_max_ms"
+    ] == 9  # fmt: skip
+    assert producer(metadata_max_idle_ms="60000")["metadata_max_idle_ms"] == 60_000
     told = producer(acks="-1", compression_type="ZSTD", compression_zstd_level="3", linger_ms="5")
     del told["bootstrap_servers"]
     assert told == {
@@ -126,7 +130,7 @@ def test_options_that_writers_reject(name: str, value: str, words: str) -> None:
 def test_options_without_effect_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="aiokafka_lite.spark"):
         assert consumer(session_timeout_ms="1", max_poll_records="5", group_id="g") == consumer()
-        assert producer(retries="3", metadata_max_idle_ms="7") == producer()
+        assert producer(retries="3", metrics_num_samples="7") == producer()
         assert not caplog.records
         assert consumer(linger_ms="5") == consumer()  # the producer's, in one set for both
     assert [record.getMessage() for record in caplog.records] == [
