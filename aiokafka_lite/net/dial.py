@@ -31,8 +31,8 @@ async def dial(
     """Connect a socket, through a proxy and with TLS if configured, to a host.
 
     The addresses of the host are tried a little after each other, and the first that accepts is
-    used; if TLS fails there, the others follow. With a proxy, these are the proxy's addresses, and
-    the proxy resolves the host.
+    used; if TLS or the proxy's handshake fails there, the others follow. With a proxy, these are
+    the proxy's addresses, and the proxy resolves the host.
 
     Args:
         host: Name or address; TLS checks the certificate against it.
@@ -54,7 +54,7 @@ async def dial(
     timeout = options.connect_timeout if timeout is None else timeout
     infos = await resolve(*there, timeout)
     race = Race(
-        interleaved(infos, options.known.misses(*there)),
+        interleaved(infos, options.known.misses(host, port)),
         lambda info: _connect(info, options, timeout),
     )
     while (winner := await race.winner()) is not None:
@@ -71,6 +71,11 @@ async def dial(
                 raise refusal from error
             # TimeoutError and ssl.SSLError are OSErrors, too.
             race.failures.append((address, error))
+        except KafkaConnectionError as error:  # the proxy's; it may be well at another address
+            race.failures.append((address, error))
+    last = race.failures[-1][1]
+    if isinstance(last, KafkaConnectionError) and len(race.failures) == 1:
+        raise last
     for address, failure in race.failures:
         log.debug("%s: cannot connect to %s (%s): %r", options.client_id, host, address, failure)
     way = "" if proxy is None else f" through the proxy {proxy}"
@@ -81,7 +86,7 @@ async def dial(
             + _reason(failure, options, timeout)
             for address, failure in race.failures
         )
-    ) from race.failures[-1][1]
+    ) from last
 
 
 async def resolve(host: str, port: int, timeout: float) -> list[AddressInfo]:
@@ -270,7 +275,11 @@ def _breaks_off(error: OSError) -> bool:
     return isinstance(error, ConnectionResetError | BrokenPipeError)
 
 
-def _reason(error: OSError, options: ConnectionOptions, timeout: float) -> str:
+def _reason(
+    error: OSError | KafkaConnectionError, options: ConnectionOptions, timeout: float
+) -> str:
+    if isinstance(error, KafkaConnectionError):
+        return str(error.args[0])
     if isinstance(error, TimeoutError) and not error.args:
         return f"no answer within {timeout:.3g} s"
     if isinstance(error, ssl.SSLError) and (text := explained(error)) is not None:

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
+from aiokafka_lite.errors import KafkaConnectionError
+
 AddressInfo: TypeAlias = tuple[int, int, int, str, Any]
 """An entry of getaddrinfo: family, type, protocol, canonical name, address."""
 
@@ -48,7 +50,8 @@ class Race:
         connect: Returns a connected socket for an address, or raises OSError in time.
 
     Attributes:
-        failures: The address and error of each attempt that failed.
+        failures: The address and error of each attempt that failed; the user adds those of
+            winners that turned out to be of no use.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Race:
         infos: Sequence[AddressInfo],
         connect: Callable[[AddressInfo], Awaitable[socket.socket]],
     ) -> None:
-        self.failures: list[tuple[Any, OSError]] = []
+        self.failures: list[tuple[Any, OSError | KafkaConnectionError]] = []
         self._waiting = deque(infos)
         self._connect = connect
 

@@ -1,7 +1,10 @@
 """Clients reach brokers through proxies of each kind, and misbehaving proxies fail in time."""
 
 import asyncio
+import socket
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,10 @@ from aiokafka_lite.errors import (
     KafkaConnectionError,
     KafkaError,
 )
+from aiokafka_lite.net import dial as dialling
 from aiokafka_lite.net.dial import lookup_threads
 from aiokafka_lite.net.route import tunnel
+from aiokafka_lite.net.route.racing import AddressInfo
 from aiokafka_lite.testing import FakeCluster
 from tests.proxies import ProxyServer
 
@@ -115,6 +120,17 @@ async def test_wrong_credentials_are_final_and_not_shown(
             assert "hush" not in repr(error) + caplog.text
 
 
+@asynccontextmanager
+async def serving_with(serve: Any) -> AsyncIterator[int]:
+    """The port of a server."""
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_silent_proxy_times_out(scheme: str, serving: ssl.SSLContext) -> None:
     async with ProxyServer(scheme, silent=True, context=serving) as proxy:
@@ -130,6 +146,39 @@ async def test_lying_proxy_is_an_error(scheme: str, answer: bytes, serving: ssl.
     async with ProxyServer(scheme, answer=answer, context=serving) as proxy:
         error = await start(proxy, socket_connection_setup_timeout_ms=500)
     assert isinstance(error, KafkaConnectionError)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("fault", ["hangs up", "reaches another server"])
+async def test_another_address_of_the_proxy_takes_over(
+    scheme: str, fault: str, serving: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        FakeCluster(topics={"t": 1}) as cluster,
+        serving_with(hang_up) as other,
+        ProxyServer(
+            scheme,
+            context=serving,
+            route=lambda host, port: ("127.0.0.1", 1 if fault == "hangs up" else other),
+        ) as broken,
+        ProxyServer(scheme, context=serving) as proxy,
+    ):
+
+        async def resolved(*_: object) -> list[AddressInfo]:
+            return [
+                (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", each.port))
+                for each in (broken, proxy)
+            ]
+
+        monkeypatch.setattr(dialling, "resolve", resolved)
+        async with AIOKafkaProducer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            proxy_url=proxy.url(),
+            bootstrap_timeout_ms=5000,
+        ) as producer:
+            await producer.send_and_wait("t", b"tea")
+        assert broken.accepted
+        assert proxy.accepted
 
 
 async def test_unreachable_proxy_is_named() -> None:
