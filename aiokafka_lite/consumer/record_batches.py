@@ -64,7 +64,7 @@ class Batches(Generic[Batch]):
         # The batch in progress; its partition's state and generation when it was taken.
         self._given: tuple[Batch, PartitionState, int] | None = None
         self._inside = False
-        self._work: AtWork | None = None  # the same as its partition's `at_work`
+        self._work: AtWork | None = None  # that batch, within a block
 
     async def __aenter__(self) -> Self:
         self._inside = True
@@ -79,6 +79,8 @@ class Batches(Generic[Batch]):
         self._inside = False
         if error is not None and self._given is not None:
             batch, state, generation = self._given
+            if self._work is not None:
+                generation = self._work.generation
             self._core.positioning.give_back(state, generation, batch.start, batch.start_epoch)
         self._end_work()
 
@@ -106,14 +108,13 @@ class Batches(Generic[Batch]):
             state = self._core.positions.state(batch.topic_partition)
             self._given = (batch, state, state.generation)
             if self._inside:
-                state.at_work = self._work = AtWork(batch.start, batch.start_epoch)
+                self._work = state.begin_work(batch.start, batch.start_epoch)
         return batch
 
     def _end_work(self) -> None:
         """Mark the batch as processed or given back: any reader may receive what follows."""
         given, self._given = self._given, None
         work, self._work = self._work, None
-        if given is not None and work is not None and given[1].at_work is work:
-            given[1].at_work = None
-        if work is not None:
+        if given is not None and work is not None:
+            given[1].end_work(work)
             self._core.reader.on_free()

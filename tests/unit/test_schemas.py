@@ -406,6 +406,64 @@ async def test_a_record_in_hand_does_not_let_an_earlier_one_be_committed(
         second.cancel()
 
 
+async def test_a_record_in_hand_stays_uncommitted_after_a_batch_before_it_is_done(
+    cluster: FakeCluster,
+) -> None:
+    for value in (b"a", b"b"):
+        cluster.produce("orders", value)
+    slow = Slow()
+    async with asyncio.timeout(PATIENCE), consumer_of(cluster, group_id="g") as consumer:
+        async with consumer.batches(max_records=1) as batches:
+            await anext(batches)
+            step = asyncio.create_task(anext(deserialized(consumer, value=slow)))
+            await slow.asked.wait()
+        await consumer.stop()
+        assert cluster.committed("g") == {TopicPartition("orders", 0): 1}
+        step.cancel()
+
+
+async def test_a_return_to_a_record_leaves_a_batch_before_it_in_progress(
+    cluster: FakeCluster,
+) -> None:
+    for value in (b"a", b"b"):
+        cluster.produce("orders", value)
+
+    async def fail(data: bytes, context: SerializationContext) -> bytes:
+        raise ValueError(data)
+
+    orders = TopicPartition("orders", 0)
+    async with asyncio.timeout(PATIENCE), consumer_of(cluster, group_id="g") as consumer:
+        with pytest.raises(ZeroDivisionError):  # noqa: PT012 (what leaving the block does)
+            async with consumer.batches(max_records=1) as batches:
+                await anext(batches)
+                with pytest.raises(ValueError, match="b"):
+                    await anext(deserialized(consumer, value=fail))
+                assert await consumer.position(orders) == 1
+                raise ZeroDivisionError
+        assert await consumer.position(orders) == 0
+
+
+async def test_a_return_to_a_record_does_not_let_a_batch_before_it_be_committed(
+    cluster: FakeCluster,
+) -> None:
+    for value in (b"a", b"b"):
+        cluster.produce("orders", value)
+
+    async def fail(data: bytes, context: SerializationContext) -> bytes:
+        raise ValueError(data)
+
+    async with (
+        asyncio.timeout(PATIENCE),
+        consumer_of(cluster, group_id="g") as consumer,
+        consumer.batches(max_records=1) as batches,
+    ):
+        await anext(batches)
+        with pytest.raises(ValueError, match="b"):
+            await anext(deserialized(consumer, value=fail))
+        await consumer.stop()
+        assert cluster.committed("g").get(TopicPartition("orders", 0), 0) == 0
+
+
 async def test_a_failed_record_of_a_deleted_topic_skips_none_of_the_recreated_one(
     cluster: FakeCluster,
 ) -> None:

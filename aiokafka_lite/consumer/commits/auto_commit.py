@@ -150,12 +150,10 @@ class Commits:
             offsets = self.given()
         for tp, committed in offsets.items():
             state = self._positions.get(tp)
-            work = None if state is None else state.at_work
-            if work is not None and committed.offset > work.offset:
+            if state is not None and state.at_work is not None:
                 # Now, because an auto-commit prepared before this one completes is sent after it.
-                work.offset = committed.offset
                 epoch = committed.leader_epoch
-                work.epoch = UNKNOWN_EPOCH if epoch is None else epoch
+                state.on_work_committed(committed.offset, UNKNOWN_EPOCH if epoch is None else epoch)
         await self._committer.commit(offsets, deadline)
 
     async def committed(

@@ -34,16 +34,20 @@ class AtWork:
     """A batch in progress in a block of `batches`, or a record that is being deserialized.
 
     Attributes:
-        offset: The highest offset to auto-commit meanwhile: the batch's first record, or the
-            offset that the application itself has committed since.
+        first: Offset of its first record.
+        generation: That of the position with which it may be given back: the one in which it was
+            taken, or a later one if only records after it were given back since.
+        offset: The highest offset to auto-commit meanwhile: the first record, or the offset that
+            the application itself has committed since.
         epoch: Leader epoch of the record before that.
     """
 
-    __slots__ = ("epoch", "offset")
+    __slots__ = ("epoch", "first", "generation", "offset")
 
-    def __init__(self, offset: int, epoch: int) -> None:
-        self.offset = offset
+    def __init__(self, first: int, epoch: int, generation: int) -> None:
+        self.first = self.offset = first
         self.epoch = epoch
+        self.generation = generation
 
 
 class PartitionState:
@@ -74,8 +78,9 @@ class PartitionState:
         until: Offset from which it is no longer fetched, or None. Owner: the reader of a range.
         waits_for_chunk: True if it is fetched again only once its chunk is delivered: the offset
             after the chunk is out of range.
-        at_work: The batch in progress in a block of `batches`, or the record that `deserialized`
-            has, or None. Each sets it and clears only its own.
+        at_work: Of the batches in progress in blocks of `batches` and the records that are being
+            deserialized, the one that limits the auto-commit, or None. Blocks receive no records
+            meanwhile. Written by `begin_work` and `end_work`.
         source: Where it is fetched from. Owner: the fetcher.
         fetched: Its buffered data. Owner: the buffer.
     """
@@ -84,6 +89,7 @@ class PartitionState:
         "_epoch",
         "_position",
         "_reset_from",
+        "_works",
         "at_work",
         "error",
         "error_stays",
@@ -123,6 +129,7 @@ class PartitionState:
         self.until: int | None = None
         self.waits_for_chunk = False
         self.at_work: AtWork | None = None
+        self._works: list[AtWork] = []  # all; those of earlier generations no longer count
         self.source = FetchSource(fetch_bytes)
         self.fetched = FetchedData()
         self._position: int | None = None
@@ -201,8 +208,13 @@ class PartitionState:
         Args:
             epoch: Leader epoch of the record before it, if known.
         """
+        before = self.generation
         self.generation += 1
-        self.at_work = None
+        for work in self._works:
+            # What follows is read again anyway. What comes before must not be skipped.
+            if work.generation == before and work.first < offset:
+                work.generation = self.generation
+        self._choose_work()
         self._stand(offset, epoch)
 
     def return_to(self, offset: int, epoch: int) -> None:
@@ -215,10 +227,43 @@ class PartitionState:
         Args:
             epoch: Leader epoch of the record before it, if known.
         """
-        work = self.at_work
-        if work is not None and offset < work.offset:
-            work.offset, work.epoch = offset, epoch
+        for work in self._current_works():
+            if offset < work.offset:
+                work.offset, work.epoch = offset, epoch
         self._stand(offset, epoch)
+
+    def begin_work(self, first: int, epoch: int) -> AtWork:
+        """Keep records that were just taken from being auto-committed until `end_work`.
+
+        Args:
+            first: Offset of the first one.
+            epoch: Leader epoch of the record before it, if known.
+        """
+        work = AtWork(first, epoch, self.generation)
+        self._works.append(work)
+        self._choose_work()
+        return work
+
+    def end_work(self, work: AtWork) -> None:
+        """The records were processed, or given back."""
+        self._works.remove(work)
+        self._choose_work()
+
+    def on_work_committed(self, offset: int, epoch: int) -> None:
+        """The application itself commits this offset, in the middle of its work or after it.
+
+        Args:
+            epoch: Leader epoch of the record before it, or UNKNOWN_EPOCH.
+        """
+        for work in self._current_works():
+            if offset > work.offset:
+                work.offset, work.epoch = offset, epoch
+
+    def _current_works(self) -> list[AtWork]:
+        return [work for work in self._works if work.generation == self.generation]
+
+    def _choose_work(self) -> None:
+        self.at_work = min(self._current_works(), key=lambda work: work.offset, default=None)
 
     def _stand(self, offset: int, epoch: int) -> None:
         self.fetch_generation += 1

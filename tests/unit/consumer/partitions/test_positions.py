@@ -8,7 +8,7 @@ from aiokafka_lite.cluster.metadata import Metadata, Node, Partition, Topic
 from aiokafka_lite.consumer.consumer_options import OffsetReset
 from aiokafka_lite.consumer.partitions.delivery import Chunk
 from aiokafka_lite.consumer.partitions.fetch_source import NOWHERE
-from aiokafka_lite.consumer.partitions.positions import AtWork, PartitionState, Positions, error_of
+from aiokafka_lite.consumer.partitions.positions import PartitionState, Positions, error_of
 from aiokafka_lite.errors import IllegalStateError, KafkaError
 from aiokafka_lite.structs import ConsumerRecord, TopicPartition
 
@@ -96,7 +96,7 @@ def test_giving_records_back_outdates_responses_but_not_taken_records() -> None:
     state.follow(told(1, 4))
     state.seek(9, 3)
     generation, asked_in = state.generation, state.fetch_generation
-    state.at_work = work = AtWork(4, 2)
+    work = state.begin_work(4, 2)
     state.return_to(7, 3)
     assert (state.position, state.position_epoch) == (7, 3)
     assert state.unvalidated
@@ -106,6 +106,32 @@ def test_giving_records_back_outdates_responses_but_not_taken_records() -> None:
     assert (work.offset, work.epoch) == (4, 2)
     state.return_to(2, 1)  # nothing of what is at work is left: commit no further than the log goes
     assert (work.offset, work.epoch) == (2, 1)
+
+
+def test_giving_records_back_keeps_only_earlier_ones_at_work() -> None:
+    state = positions(A0).state(A0)
+    state.seek(0)
+    state.begin_work(0, -1)
+    state.seek(9)
+    assert state.at_work is None
+    early, given_back, late = (state.begin_work(offset, -1) for offset in (2, 5, 7))
+    state.give_back(5, -1)
+    assert state.at_work is early
+    assert early.generation == state.generation
+    assert given_back.generation == late.generation == state.generation - 1
+    state.end_work(early)
+    assert state.at_work is None
+
+
+def test_the_first_of_all_records_at_work_limits_the_auto_commit() -> None:
+    state = positions(A0).state(A0)
+    state.seek(9)
+    early, late = state.begin_work(2, -1), state.begin_work(7, -1)
+    assert state.at_work is early
+    state.on_work_committed(5, 3)
+    assert (early.offset, early.epoch, late.offset) == (5, 3, 7)
+    state.end_work(early)
+    assert state.at_work is late
 
 
 @pytest.mark.parametrize(
@@ -125,7 +151,7 @@ def test_a_policy_reset_releases_a_batch_only_if_it_moves_forward(
     state = made.state(A0)
     state.seek(10, 3)
     generation, asked_in = state.generation, state.fetch_generation
-    state.at_work = work = AtWork(4, 2)
+    work = state.begin_work(4, 2)
     state.reset_by_policy(OffsetReset.LATEST, 10)
     assert state.position is None
     assert made.is_current(state, generation)
@@ -147,7 +173,7 @@ def test_a_lookup_below_the_old_position_revives_no_ended_claim(why: str) -> Non
     state.follow(told(1, 4, uuid4()))
     state.seek(10)
     generation = state.generation
-    state.at_work = AtWork(4, 2)
+    state.begin_work(4, 2)
     if why == "recreated":
         state.follow(told(1, 4, uuid4()))
         state.on_rival_confirmed()
