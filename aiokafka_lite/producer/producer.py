@@ -1284,8 +1284,15 @@ class TransactionContext:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if exc_type is not None:
-            await self._abort()
+        if exc is not None:
+            try:
+                await self._abort()
+            except KafkaError as error:
+                if isinstance(exc, Exception):
+                    raise
+                # A loop that retries after a KafkaError would outlive its cancellation. The next
+                # call of the producer fails, or waits for the abort, which continues.
+                exc.add_note(f"The transaction could not be aborted: {error}")
             return
         try:
             await self._producer.commit_transaction()

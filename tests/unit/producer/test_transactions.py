@@ -775,6 +775,34 @@ async def test_a_cancelled_commit_continues(cluster: FakeCluster, producer: Any)
     assert await committed(cluster) == [b"kept", b"next"]
 
 
+@pytest.mark.parametrize("why", ["fenced", "no answer in time"])
+async def test_a_block_is_cancelled_although_its_abort_fails(
+    make_producer: Make, cluster: FakeCluster, why: str
+) -> None:
+    producer = make_producer(cluster, transactional_id="payments", max_block_ms=500)
+    await producer.start()
+    sent = asyncio.Event()
+
+    async def work() -> None:
+        async with producer.transaction():
+            await producer.send_and_wait("orders", b"x")
+            sent.set()
+            await asyncio.Event().wait()
+
+    working = asyncio.create_task(work())
+    await sent.wait()
+    if why == "fenced":
+        await make_producer(cluster, transactional_id="payments").start()
+    else:
+        cluster.control(ApiKey.END_TXN, delay=2)
+    working.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+    error = ProducerFenced if why == "fenced" else KafkaTimeoutError
+    with pytest.raises(error):
+        await producer.abort_transaction()
+
+
 async def test_an_end_that_the_coordinator_will_not_hear_of_is_fatal(
     cluster: FakeCluster, producer: Any
 ) -> None:
