@@ -50,7 +50,7 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
     """
     mechanism = arguments["sasl_mechanism"]
     if mechanism is None and not security_protocol.startswith("SASL_"):
-        mechanism = "PLAIN"  # as settings have it that leave SASL out; it is ignored below
+        mechanism = "PLAIN"  # settings classes often default to None; ignored below
     if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
         raise KafkaConfigurationError(
             f"only {', '.join(MECHANISMS)} are supported as `sasl_mechanism`, not {mechanism!r}"
