@@ -21,6 +21,7 @@ class LeaderRequests:
     def __init__(self, cluster: Cluster, loop: asyncio.AbstractEventLoop) -> None:
         self._cluster = cluster
         self._loop = loop
+        self._missing = False
         self._failures = 0  # updates in a row that lack a leader
         self._due = False  # a timer will send the next request
         self._closed = False
@@ -31,6 +32,7 @@ class LeaderRequests:
         Args:
             missing: True if an assigned partition has no known leader.
         """
+        self._missing = missing
         if not missing:
             self._failures = 0
         elif not self._due and not self._closed:
@@ -44,5 +46,5 @@ class LeaderRequests:
 
     def _on_timer(self) -> None:
         self._due = False
-        if not self._closed:
+        if self._missing and not self._closed:
             self._cluster.request_update()
