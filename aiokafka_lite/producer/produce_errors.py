@@ -15,6 +15,7 @@ from aiokafka_lite.errors import (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
     InvalidRecordError,
+    InvalidTimestampError,
     KafkaError,
     MessageSizeTooLargeError,
     OutOfOrderSequenceNumber,
@@ -29,12 +30,14 @@ from aiokafka_lite.structs import TopicPartition
 
 __all__ = [
     "NO_REASONS",
+    "OF_RECORDS",
     "PRODUCER_REFUSED",
     "Reaction",
     "delivery_timed_out",
     "explain",
     "explain_each",
     "left_behind",
+    "left_over",
     "reaction",
 ]
 
@@ -94,6 +97,10 @@ def reaction(
 
 NO_REASONS: Final[Mapping[int, str]] = {}
 """The broker named no records that it rejected."""
+
+OF_RECORDS: Final = (InvalidRecordError, InvalidTimestampError, MessageSizeTooLargeError)
+"""Errors of single records, which the application may drop. So records that are not sent because of
+one of them raise another error."""
 
 _MAYBE: Final = "they MAY have been written: the outcome of an attempt is unknown"
 
@@ -226,7 +233,25 @@ def left_behind(
     )
     if may_be_stored:
         text += f"; {_MAYBE}"
-    left = TransactionAbortedError(text) if error is None else type(error)(text)
+    if error is None:
+        left: KafkaError = TransactionAbortedError(text)
+    else:
+        left = (KafkaError if isinstance(error, OF_RECORDS) else type(error))(text)
     left.ambiguous = may_be_stored
+    left.__cause__ = error
+    return left
+
+
+def left_over(error: KafkaError, partition: TopicPartition, count: int) -> KafkaError:
+    """Return the error of the last pieces of a batch, which are not sent because the broker
+    rejected records of an earlier piece.
+
+    Args:
+        error: The error of that piece.
+    """
+    left = KafkaError(
+        f"{count} record(s) to partition {partition.partition} of topic {partition.topic!r} were "
+        f"not sent: the broker rejected other records of their batch: {error}"
+    )
     left.__cause__ = error
     return left

@@ -30,9 +30,11 @@ from aiokafka_lite.producer.batching.accumulator import Accumulator, PartitionQu
 from aiokafka_lite.producer.idempotence import ProducerIdentity
 from aiokafka_lite.producer.produce_errors import (
     NO_REASONS,
+    OF_RECORDS,
     Reaction,
     explain,
     explain_each,
+    left_over,
     reaction,
 )
 from aiokafka_lite.producer.producer_metrics import ProducerMetrics
@@ -340,6 +342,9 @@ class Outcomes:
             self._metrics.on_failed(batch.count, now)
             self._accumulator.fail_piece(queue, batch, error)
         else:
+            if batch.rest and isinstance(error, OF_RECORDS):
+                runs = runs or [(batch.count, error)]
+                error = left_over(error, queue.topic_partition, batch.remaining - batch.count)
             self._metrics.on_failed(batch.remaining, now)
             self._accumulator.fail(queue, batch, error, runs)
         if awaited:

@@ -125,6 +125,53 @@ async def test_a_rejected_record_fails_its_transaction(make_producer: Make, stor
         assert values == [b"v"]
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["named", "not named"])
+async def test_records_in_later_pieces_of_a_rejected_batch_are_not_invalid(
+    make_producer: Make, named: bool
+) -> None:
+    async with FakeCluster() as cluster:
+        configs = {"cleanup.policy": "compact", "max.message.bytes": "300"}
+        cluster.create_topic("orders", 1, configs=configs)
+        producer = make_producer(cluster, linger_ms=5)
+        await producer.start()
+        rejected: list[int] = []
+
+        def forget(response: Any) -> None:
+            answer = response.responses[0].partition_responses[0]
+            if answer.error_code == InvalidRecordError.errno:
+                rejected.append(len(answer.record_errors))
+                answer.record_errors = answer.record_errors if named else []
+
+        cluster.control(ApiKey.PRODUCE, edit=forget, times=None)
+        keys = [None, *[b"k"] * 7]
+        acks = [await producer.send("orders", b"v" * 50, key=key) for key in keys]
+        await asyncio.wait(acks)
+        assert rejected == [1]
+        assert isinstance(acks[0].exception(), InvalidRecordError)
+        with pytest.raises(KafkaError, match="were not sent: the broker rejected other") as caught:
+            await acks[7]
+        assert type(caught.value) is KafkaError
+        assert isinstance(caught.value.__cause__, InvalidRecordError)
+        assert producer._sender.pool.used == 0
+
+
+async def test_unsent_records_of_a_failed_transaction_are_not_invalid(make_producer: Make) -> None:
+    async with FakeCluster() as cluster:
+        compacted(cluster)
+        producer = make_producer(cluster, transactional_id="t", max_batch_size=200)
+        await producer.start()
+        await producer.begin_transaction()
+        keys = [None, *[b"k"] * 9]
+        acks = [await producer.send("orders", b"v" * 100, key=key) for key in keys]
+        with pytest.raises(InvalidRecordError, match=NO_KEY):
+            await acks[0]
+        with pytest.raises(KafkaError, match="were not sent: their transaction failed") as caught:
+            await acks[9]
+        assert type(caught.value) is KafkaError
+        assert isinstance(caught.value.__cause__, InvalidRecordError)
+        await producer.abort_transaction()
+
+
 async def test_records_of_send_many_have_their_own_errors(make_producer: Make) -> None:
     async with FakeCluster() as cluster:
         compacted(cluster)
