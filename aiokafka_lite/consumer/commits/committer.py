@@ -304,8 +304,11 @@ class Committer:
             except BrokerResponseError as error:
                 # A static member that joined again under another member id has fenced the old one.
                 outdated = isinstance(error, FencedInstanceIdError) and self._identity_now() != sent
+                # Without a membership nothing was lost: the group is of another kind, such as a
+                # share group, and does not take the next commit either.
+                unfit = isinstance(error, GroupIdNotFound) and sent is None
                 reported_at = self._report(error, sent)
-                if not (outdated or isinstance(error, _OUT_OF_GROUP)):
+                if unfit or not (outdated or isinstance(error, _OUT_OF_GROUP)):
                     raise
                 heard = False
                 if isinstance(error, StaleMemberEpochError) and sent is not None:

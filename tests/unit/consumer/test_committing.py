@@ -23,6 +23,7 @@ from aiokafka_lite.errors import (
     UnknownMemberIdError,
     for_code,
 )
+from aiokafka_lite.share import AIOKafkaShareConsumer
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from tests.unit.consumer.makers import append, numbered, until
@@ -210,7 +211,7 @@ BY_NOBODY = reactions(
     again=f"{PASSES} {METADATA_IS_OLD}",
     out="""
         ILLEGAL_GENERATION UNKNOWN_MEMBER_ID REBALANCE_IN_PROGRESS FENCED_MEMBER_EPOCH
-        STALE_MEMBER_EPOCH GROUP_ID_NOT_FOUND
+        STALE_MEMBER_EPOCH
     """,
     otherwise="raise",
 )
@@ -270,6 +271,19 @@ async def test_a_commit_into_a_group_that_no_longer_exists_fails_and_the_member_
             else:
                 break
     assert cluster.committed("g")[ORDERS] == 2
+
+
+async def test_a_commit_to_a_share_group_says_that_the_group_does_not_exist(
+    make: Make, cluster: FakeCluster
+) -> None:
+    """Nothing was rebalanced, and a program that goes on would never commit anything."""
+    servers = cluster.bootstrap_servers
+    async with AIOKafkaShareConsumer("orders", bootstrap_servers=servers, group_id="g"):
+        consumer = make(BY_HAND)
+        await consumer.start()
+        await until(lambda: bool(cluster.state.groups.all()))
+        with pytest.raises(GroupIdNotFound):
+            await consumer.commit({ORDERS: 1})
 
 
 @pytest.mark.parametrize("state", PROTOCOLS)
