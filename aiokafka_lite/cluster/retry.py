@@ -247,7 +247,8 @@ async def call(
         latest, oldest: Bounds of the version, as in `Broker.request`.
         timeout: Seconds for one attempt, as in `Broker.request`.
         patience: Seconds until an unresponsive broker is given up, including the time to connect,
-            and the next one is tried; for requests that any broker can answer.
+            and the next one is tried; for requests that any broker can answer. It doubles each
+            time, because all brokers may be slow.
 
     Raises:
         KafkaTimeoutError: The deadline passed; its cause is the last error, if there was one.
@@ -270,6 +271,7 @@ async def call(
                     return response
                 except TimeoutError:
                     attempts.fail(KafkaTimeoutError(f"no answer in {patience:g} s"))
+                    patience = None if patience is None else 2 * patience
                 except KafkaError as error:
                     attempts.fail(error)
                 await attempts.pause()

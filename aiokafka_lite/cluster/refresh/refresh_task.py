@@ -11,7 +11,8 @@ Non-obvious:
   record a need and wake the task; a need recorded during a refresh belongs to the next one.
 - A broker that does not answer a metadata request is given up after `PATIENCE`, long before the
   request times out, and the next one is tried. A stopped broker must not hide the failover that it
-  caused.
+  caused. If all of them are slow, such as brokers under load, they get more time, or the client
+  would never learn anything.
 - A response from a known broker with another cluster id is rejected, because another cluster now
   uses that address. From a bootstrap address it is accepted, and replaces all data of the old
   cluster.
@@ -52,7 +53,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE: Final = 5.0
 """Seconds that one broker has to answer a metadata request, including the time to connect, before
-the next broker is tried."""
+the next broker is tried: at least, because slow brokers get more."""
 
 _LONGEST_SLEEP: Final = 3600.0  # seconds: event loops do not accept unbounded timers
 
@@ -103,6 +104,8 @@ class RefreshTask:
         self._recovery = recovery
         self._canonical_bootstrap = options.canonical_bootstrap
         self._connect_timeout = options.connect_timeout
+        self._request_timeout = options.request_timeout
+        self._patience = 0.0  # what the brokers need, in seconds, if it is more than PATIENCE
         self._ask = ask
         self._current = current
         self._on_refreshed = on_refreshed
@@ -176,6 +179,8 @@ class RefreshTask:
         if asked is None and not self._topics.all:
             asked = self._topics.names
         errors: dict[Broker, KafkaError] = {}
+        patience = max(PATIENCE, self._patience)
+        any_silent = False
         if self._canonical_bootstrap and not self._current().brokers:
             timeout = self._connect_timeout
             self._brokers.use_seeds(await canonical_addresses(self._brokers.addresses, timeout))
@@ -191,12 +196,14 @@ class RefreshTask:
             try:
                 # Before the first metadata there may be no other broker to try.
                 others = self._brokers.next_to_ask((*errors, broker)) is not None
-                patience = PATIENCE if self._current().version or others else None
-                async with asyncio.timeout(patience):
+                limit = patience if self._current().version or others else None
+                async with asyncio.timeout(limit):
                     response, api_version = await self._ask(broker, asked)
                 merging = Merging(
                     self._current(), api_version=api_version, asked=asked, keep=self._topics.wants
                 )
+                took = asyncio.get_running_loop().time() - now
+                self._patience = min(2 * took, self._request_timeout)
                 await read_on(response, merging)
                 self._on_answer(broker, response, merging, asked)
                 return
@@ -204,7 +211,8 @@ class RefreshTask:
                 errors[broker] = error
                 self.on_refused(broker, error)
             except TimeoutError:
-                errors[broker] = KafkaTimeoutError(f"no answer in {PATIENCE:g} s")
+                any_silent = True
+                errors[broker] = KafkaTimeoutError(f"no answer in {patience:.3g} s")
             except Exception as error:  # an invalid response, or a bug
                 log.exception(
                     "%s: cannot decode the metadata from %s",
@@ -215,6 +223,8 @@ class RefreshTask:
                 errors[broker] = NoBrokersAvailable(repr(error))
         if self._closed:
             return
+        if any_silent:
+            self._patience = min(2 * patience, self._request_timeout)
         now = asyncio.get_running_loop().time()
         self.schedule.on_failure(now)
         reasons = "; ".join(f"{broker}: {reason(error)}" for broker, error in errors.items())

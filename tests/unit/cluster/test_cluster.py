@@ -316,6 +316,26 @@ class TestRefresh:
             await cluster.refresh(soon())
         assert len(kafka.brokers[3].asked(MetadataRequest)) >= 5
 
+    @pytest.mark.parametrize("brokers", [1, 2])
+    async def test_refresh_gets_metadata_from_brokers_that_are_all_slow(
+        self, tiny_kafka, cluster_of, soon, monkeypatch, brokers
+    ):
+        monkeypatch.setattr(refresh_task, "PATIENCE", 0.05)
+        kafka = await tiny_kafka(brokers=brokers)
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        answer = kafka.answers[ApiKey.METADATA]
+
+        async def answer_slowly(*question):
+            await asyncio.sleep(0.08)
+            return answer(*question)
+
+        kafka.answers[ApiKey.METADATA] = answer_slowly
+        await cluster.refresh(soon())
+        before = len(kafka.metadata_requests)
+        await cluster.refresh(soon())  # it knows by now how long they take
+        assert len(kafka.metadata_requests) == before + 1
+
     async def test_auto_create_flag_is_sent(self, tiny_kafka, cluster_of, soon):
         for allowed in (True, False):
             kafka = await tiny_kafka()

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from aiokafka_lite.cluster import retry
 from aiokafka_lite.cluster.broker import PerVersion, Purpose
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
 from aiokafka_lite.cluster.retry import (
@@ -295,6 +296,24 @@ class TestCoordinators:
         assert spoken == version
         assert request.key_type == 0
         assert (request.coordinator_keys or [request.key]) == ["g"]
+
+    async def test_coordinator_is_found_although_all_brokers_are_slow(
+        self, tiny_kafka, cluster_of, soon, monkeypatch
+    ):
+        monkeypatch.setattr(retry, "PATIENCE", 0.05)
+        kafka = await tiny_kafka()
+        Coordination(kafka, 1)
+        answer = kafka.answers[ApiKey.FIND_COORDINATOR]
+
+        async def answer_slowly(*question):
+            await asyncio.sleep(0.08)
+            return answer(*question)
+
+        kafka.answers[ApiKey.FIND_COORDINATOR] = answer_slowly
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        broker = await CoordinatorOf("g").find(cluster, -1, soon())
+        assert broker is cluster.broker(1)
 
     @pytest.mark.parametrize(
         ("kind", "release", "can"),
