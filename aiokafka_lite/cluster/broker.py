@@ -30,7 +30,12 @@ from aiokafka_lite._backoff import Backoff
 from aiokafka_lite._tasks import TaskOwner
 from aiokafka_lite.cluster.metadata import Node
 from aiokafka_lite.cluster.outage import Outage, reason
-from aiokafka_lite.errors import IllegalStateError, KafkaConnectionError, KafkaError
+from aiokafka_lite.errors import (
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+)
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_options import ConnectionOptions
 from aiokafka_lite.net.handshake import BrokerIdentity
@@ -289,6 +294,9 @@ class Broker:
                 expected=expected,
                 timeout=self._options.setup_timeout(self._failures),
             )
+        except KafkaProtocolError as error:
+            self._failed(purpose, outcome, self._not_a_broker(error), started)
+            return
         except KafkaError as error:
             self._failed(purpose, outcome, error, started)
             return
@@ -301,6 +309,15 @@ class Broker:
         self._keep(purpose, connection, started)
         del self._attempts[purpose]
         outcome.set_result(connection)
+
+    def _not_a_broker(self, error: KafkaProtocolError) -> KafkaError:
+        """Return the error of an attempt that reached a server of another kind.
+
+        At a bootstrap address, that is a wrong configuration. But a broker was at this one: another
+        server has got its address, and the cluster will report where the broker is now, or that it
+        is gone. No request was sent, so callers may try again.
+        """
+        return KafkaConnectionError(*error.args) if self.node_id >= 0 else error
 
     def _keep(self, purpose: Purpose, connection: Connection, opened_at: float) -> None:
         self._report(self._outage.on_success(asyncio.get_running_loop().time()))

@@ -315,6 +315,27 @@ class TestCoordinators:
         broker = await CoordinatorOf("g").find(cluster, -1, soon())
         assert broker is cluster.broker(1)
 
+    async def test_request_waits_while_another_server_has_the_coordinator_s_address(
+        self, tiny_kafka, cluster_of, soon, until, script
+    ):
+        kafka = await tiny_kafka(brokers=2)
+        script(kafka, 0)
+        coordination = Coordination(kafka, 2)
+        cluster = cluster_of(kafka)
+        await cluster.start()
+        await kafka.brokers[2].stop()
+
+        async def speak_http(reader, writer):
+            await reader.read(1)
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            coordination.node_id = 1  # by now, the cluster knows
+            writer.close()
+
+        port = kafka.brokers[2].port
+        async with await asyncio.start_server(speak_http, "127.0.0.1", port):
+            await call(cluster, ListGroupsRequest(), CoordinatorOf("g"), soon())
+        assert len(coordination.requests) > 1
+
     @pytest.mark.parametrize(
         ("kind", "release", "can"),
         [
