@@ -198,7 +198,7 @@ def check_security(protocol: object, ssl_context: object, tls_options: bool = Fa
         raise TypeError(f"`ssl_context` should be an ssl.SSLContext, not {ssl_context!r}")
     if tls_options and ssl_context is not None:
         raise KafkaConfigurationError(
-            "`ssl_context` and the other `ssl_` options exclude each other: the context already "
+            "`ssl_context` cannot be combined with the other `ssl_` options: the context already "
             "has its certificates and settings"
         )
     if tls_options and protocol not in ("SSL", "SASL_SSL"):

@@ -252,7 +252,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         )
         if bootstrap_servers is not None and bootstrap_controllers is not None:
             raise KafkaConfigurationError(
-                "`bootstrap_servers` and `bootstrap_controllers` exclude each other"
+                "`bootstrap_servers` and `bootstrap_controllers` cannot be combined"
             )
         kind, addresses = Cluster, "localhost" if bootstrap_servers is None else bootstrap_servers
         if bootstrap_controllers is not None:
@@ -368,7 +368,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
                 await self._cluster.wait_for_version(0, deadline)
             return
         if self._owner is not None:
-            raise IllegalStateError(f"start {self._owner} first, whose connections this uses")
+            raise IllegalStateError(f"start {self._owner} first: this client uses its connections")
         self._entered_in_vain = False
         wait = self._bootstrap_timeout
         await self._cluster.start(None if wait is None else self._loop.time() + wait)
@@ -686,7 +686,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         Records that exist stay where they are, so keys may move to other partitions.
 
         Args:
-            topic_partitions: How many partitions each topic shall have in total.
+            topic_partitions: The total number of partitions that each topic should have.
             timeout_ms: Deadline of the call; None or 0: the client's default.
             validate_only: Only check whether the partitions could be added.
             retry_on_quota_violation: As for `create_topics`.
@@ -1359,7 +1359,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
     # The metadata quorum: admin/brokers/quorum.py
 
     async def describe_metadata_quorum(self, *, timeout_ms: float | None = None) -> QuorumInfo:
-        """Describe the controllers and how far they have the metadata (KRaft). Not in aiokafka.
+        """Describe the controllers and how far each has the metadata (KRaft). Not in aiokafka.
 
         Args:
             timeout_ms: Deadline of the call; None or 0: the client's default.
@@ -1856,7 +1856,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         require_stable: bool = False,
         timeout_ms: float | None = None,
     ) -> Results[str, GroupOffsets]:
-        """List the committed offsets of many groups, one request a coordinator. Not in aiokafka.
+        """List committed offsets of many groups, one request per coordinator. Not in aiokafka.
 
         Brokers before 3.0 get one request for each group, all at once.
 
@@ -2310,7 +2310,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         """Abort a hanging transaction in one partition. Not in aiokafka.
 
         It writes the marker past the coordinator: use it only for a transaction that the
-        coordinator does not know any more. Others end by `fence_producers`.
+        coordinator no longer knows. Others end by `fence_producers`.
 
         Args:
             spec: The partition and the producer, from `describe_producers`.
@@ -2412,7 +2412,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
     async def create_acls(
         self, acls: Iterable[AclBinding], *, timeout_ms: float | None = None
     ) -> Results[AclBinding, None]:
-        """Create ACLs; one that exists already is no error. Not in aiokafka.
+        """Create ACLs; an ACL that already exists is not an error. Not in aiokafka.
 
         Brokers learn of an ACL a moment after the response.
 
@@ -2663,4 +2663,4 @@ class AIOKafkaAdminClient(MetricsPushCalls):
     # Inside
 
     def _check_home(self) -> None:
-        check_home(self._loop, self, "make an admin client in the event loop that uses it")
+        check_home(self._loop, self, "create an admin client in the event loop that uses it")

@@ -46,7 +46,9 @@ class ConfigResource:
         self.resource_type = _type(resource_type)
         self.name = wire_string("name", str(name) if is_int(name) else name)
         if configs is not None and (isinstance(configs, str) or not isinstance(configs, Iterable)):
-            raise TypeError(f"`configs` should be a mapping or several names, not {configs!r}")
+            raise TypeError(
+                f"`configs` should be a mapping or a collection of names, not {configs!r}"
+            )
         self.configs = configs
 
     def __eq__(self, other: object) -> bool:

@@ -270,7 +270,7 @@ async def call(
                     check(response)
                     return response
                 except TimeoutError:
-                    attempts.fail(KafkaTimeoutError(f"no answer in {patience:g} s"))
+                    attempts.fail(KafkaTimeoutError(f"no answer within {patience:g} s"))
                     patience = None if patience is None else 2 * patience
                 except KafkaError as error:
                     attempts.fail(error)

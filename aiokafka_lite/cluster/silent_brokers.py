@@ -74,8 +74,8 @@ class SilentBrokers:
             silent_for = broker.silent_for(now)
             if silent_for is not None and silent_for >= SILENCE:
                 text = (
-                    f"{broker} has not answered for {silent_for:.1f} s, and the cluster does not "
-                    "list it any more"
+                    f"{broker} has not answered for {silent_for:.1f} s, and the cluster no longer "
+                    "lists it"
                 )
                 extra = {"kafka_client_id": self._name, "kafka_broker": broker.node_id}
                 log.info("%s: %s", self._name, text, extra=extra)

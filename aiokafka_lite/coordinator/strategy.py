@@ -189,7 +189,7 @@ def _without_moving(
 @contextmanager
 def _uncancelled() -> Iterator[None]:
     """Take a cancellation that an assignor raises, such as the result of a cancelled future, as an
-    error: it would end a task of the membership unnoticed, and the consumer would wait for ever."""
+    error: it would end a task of the membership unnoticed, and the consumer would wait forever."""
     try:
         yield
     except CancelledError as error:

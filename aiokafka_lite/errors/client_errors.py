@@ -167,7 +167,7 @@ class CommitFailedError(KafkaError):
 
 
 class PartitionsRevokedError(CommitFailedError, IllegalStateError):
-    """A rebalance took partitions of a commit from this consumer after their records were read.
+    """Partitions of a commit were revoked from this consumer after their records were read.
 
     Also an `IllegalStateError`, which aiokafka raises.
     """
@@ -214,7 +214,9 @@ class ConsumerStoppedError(Exception):
     """The consumer was stopped; pending calls raise it too. Not a KafkaError, as in aiokafka."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*args or ("the consumer was stopped: make a new one to read on",))
+        super().__init__(
+            *args or ("the consumer was stopped: create a new one to continue reading",)
+        )
 
 
 class IllegalOperation(Exception):

@@ -80,13 +80,14 @@ class LogTruncationError(OffsetOutOfRangeError):
         for (topic, partition), offset in self.offsets.items():
             divergent = self.divergent_offsets.get((topic, partition))
             what = (
-                "nothing of what was read is known to be there"
+                "none of the records read is known to exist"
                 if divergent is None
-                else f"another log from offset {divergent} on"
+                else f"the logs diverge at offset {divergent}"
             )
             where.append(f"{topic}-{partition} (at offset {offset}, {what})")
-        return f"[Error 1] {type(self).__name__}: records that were read are gone: " + ", ".join(
-            where
+        return (
+            f"[Error 1] {type(self).__name__}: records that were read no longer exist: "
+            + ", ".join(where)
         )
 
 

@@ -69,7 +69,7 @@ class AssignmentLease:
                 more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
                 return CommitFailedError(
                     f"{what.format(named + more)} after these offsets were read, so their records "
-                    "are read again: abort the transaction, if there is one, and go on reading"
+                    "are read again: abort the transaction, if there is one, and keep reading"
                 )
         return None
 

@@ -44,7 +44,7 @@ def standing(driver: GroupDriver, *, joined: bool) -> Standing:
     if value in _NOT_POLLED:
         return Standing(
             HealthState.JOINING,
-            f"no read for max_poll_interval_ms: out of group {group} until the next read",
+            f"no read for max_poll_interval_ms: left group {group} until the next read",
         )
     if value in _OUT:
         return Standing(HealthState.JOINING, "no topic is subscribed to")

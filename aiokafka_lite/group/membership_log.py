@@ -123,7 +123,7 @@ class GroupLife:
     def _on_join(self, member_id: str, reason: str | None) -> None:
         who = f"as member {member_id}" if member_id else "as a new member"
         text = "%s: joining group %s %s: %s"
-        why = reason or "no reason is known"
+        why = reason or "unknown reason"
         log.info(text, self._client_id, self._group, who, why, extra=self._extra(member_id))
 
     def _on_generation(self, generation: int) -> None:

@@ -27,7 +27,7 @@ def hung_up_hint(options: ConnectionOptions) -> str:
     """Return a hint for a listener that hangs up at the first request."""
     certificate = " or a client certificate" if options.tls else ""
     return (
-        f" at the first request, as a listener does that requires SASL{certificate}: check "
+        f" at the first request, as a listener that requires SASL{certificate} does: check "
         f"security_protocol, which is {options.security_protocol}"
     )
 

@@ -286,9 +286,9 @@ def _reason(
         return text
     if options.tls and _breaks_off(error):
         return (
-            "the other side broke off the TLS handshake, as a listener without TLS does: check "
+            "the other side aborted the TLS handshake, as a listener without TLS does: check "
             f"security_protocol, which is {options.security_protocol}; a listener that requires a "
-            "client certificate may do so, too"
+            "client certificate may do so too"
         )
     if error.errno is not None and not isinstance(error, ssl.SSLError):
         # asyncio's own text names the system call and the address, not what happened.

@@ -97,12 +97,11 @@ class SlowExchange(Generator[bytes, bytes, None]):
             thread.start()
         except RuntimeError as error:  # the system cannot start another thread now
             self._in_thread = False
-            raise KafkaConnectionError(f"{self._name} made no token: {error}") from error
+            raise KafkaConnectionError(f"{self._name} produced no token: {error}") from error
         try:
             async with asyncio.timeout_at(deadline):
                 return await outcome
         except TimeoutError:
             raise KafkaConnectionError(
-                f"{self._name} made no token for the broker within the attempt's time "
-                "(request_timeout_ms)"
+                f"{self._name} produced no token for the broker within request_timeout_ms"
             ) from None

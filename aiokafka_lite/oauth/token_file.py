@@ -53,7 +53,9 @@ class TokenFile(TokenSource):
         if not value:
             raise KafkaConnectionError(f"the token file {self._path} is empty")
         if not TOKEN.fullmatch(value):  # it may be written at this moment
-            raise KafkaConnectionError(f"the token file {self._path} holds no bearer token")
+            raise KafkaConnectionError(
+                f"the token file {self._path} contains no valid bearer token"
+            )
         issued, expires = jwt_times(value)
         return Token(value, math.inf if expires is None else expires, issued)
 

@@ -103,7 +103,7 @@ class _Connections:
         with self._lock:
             if self._ended:
                 connected.close()
-                raise TimeoutError("the request was given up")
+                raise TimeoutError("the request was abandoned")
             self._copies.append(connected.dup())
         return connected
 
@@ -257,7 +257,7 @@ class Endpoint:
         token = token_of(where, await self.request(request, secrets))
         if not TOKEN.fullmatch(token.value):
             raise AuthenticationFailedError(
-                f"the token endpoint {where} returned a token that is no bearer token"
+                f"the token endpoint {where} returned an invalid bearer token"
             )
         return token
 

@@ -137,7 +137,7 @@ class ClientSpans:
             )
             span.end()
         measured = {SYSTEM: "kafka", OPERATION_NAME: "poll", **self._group}
-        with telemetry.shielded("the measurement of a poll"):
+        with telemetry.shielded("measuring a poll"):
             telemetry.operations.record(took, {**measured, **topics})
             for (topic, partition), count in counts.items():
                 attributes = {**measured, DESTINATION: topic, PARTITION: str(partition)}
@@ -165,7 +165,7 @@ class ClientSpans:
         telemetry, destination = self.telemetry, topics_of(topics)
         own = {GROUP: more["group"]} if "group" in more else self._group
         span: Span | None = None
-        with telemetry.shielded("the begin of a span"):
+        with telemetry.shielded("starting a span"):
             span = telemetry.tracer.start_span(
                 f"{name} {destination[DESTINATION]}" if destination else name,
                 kind=SpanKind.CLIENT,
@@ -182,14 +182,14 @@ class ClientSpans:
         except BaseException as error:
             measured[ERROR] = error_type(error)
             if span is not None:
-                with telemetry.shielded("the end of a span"):
+                with telemetry.shielded("ending a span"):
                     mark_failed(span, error)
             raise
         finally:
             if span is not None:
-                with telemetry.shielded("the end of a span"):
+                with telemetry.shielded("ending a span"):
                     span.end()
-            with telemetry.shielded("the measurement of a call"):
+            with telemetry.shielded("measuring a call"):
                 telemetry.operations.record(perf_counter() - began, measured)
 
     @contextmanager

@@ -68,7 +68,7 @@ class Processing:
 
     def __enter__(self) -> Span:
         # What fails here must not fail the processing: the records are taken.
-        with self._telemetry.shielded("the begin of a span"):
+        with self._telemetry.shielded("starting a span"):
             self._begin()
         self._began = perf_counter()
         return self._span
@@ -111,12 +111,12 @@ class Processing:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with self._telemetry.shielded("the measurement of a process"):
+        with self._telemetry.shielded("measuring the processing of a record"):
             self._measure(error)
         if self._token is not None:
             otel_context.detach(self._token)
             self._token = None
-        with self._telemetry.shielded("the end of a span"):
+        with self._telemetry.shielded("ending a span"):
             self._span.end()
 
     def _measure(self, error: BaseException | None) -> None:
@@ -199,7 +199,7 @@ class Traced:
             raise RuntimeError("iterate within `async with traced(consumer) as records`")
         record = await anext(self._records)
         if not hasattr(self._consumer, "_telemetry"):  # else its reads count
-            with self._telemetry.shielded("the measurement of a poll"):
+            with self._telemetry.shielded("measuring a poll"):
                 self._count(record)
         current = Processing(
             [record], self._telemetry, parent=self._parent, consumer=self._consumer

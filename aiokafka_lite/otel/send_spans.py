@@ -103,7 +103,7 @@ class SendSpans(ProducerInterceptor):
             inject(headers, span)
         if span.is_recording():
             # A key is any object before it is serialized; if its text fails, the span remains.
-            with self._telemetry.shielded("the text of a key"):
+            with self._telemetry.shielded("converting a key to text"):
                 if record.key is not None:
                     span.set_attribute(KEY, text_of(record.key))
             if record.value is None:

@@ -64,7 +64,7 @@ class ProducerOptions:
     adaptive: Final[bool]
     """Prefer partitions with fewer waiting batches."""
     availability_timeout: Final[float]
-    """How long a broker may be unresponsive before its partitions are avoided; 0: for ever."""
+    """How long a broker may be unresponsive before its partitions are avoided; 0: forever."""
     client_rack: Final[str | None]
     rack: Final[str | None]
     """Records without a key go to leaders in this rack; None: in any."""

@@ -321,7 +321,7 @@ def _batch_at(view: memoryview, offset: int) -> _Batch | None:
 
 def _cancelled(raised: asyncio.CancelledError) -> KafkaError:
     """The error for a deserializer that raised a cancellation, as the result of a cancelled future
-    does: it would end the leader's task unnoticed, and every read would wait for ever."""
+    does: it would end the leader's task unnoticed, and every read would wait forever."""
     error = KafkaError(f"the deserializer raised {raised!r}")
     error.__cause__ = raised
     return error

@@ -69,13 +69,13 @@ async def begins_at_latest(
         if await _reset(cluster, group_id, deadline) != _LATEST:
             return False
     except KafkaError as error:
-        log.debug("%s: where the group begins is unknown: %r", log_name, error)
+        log.debug("%s: cannot find out where the group begins: %r", log_name, error)
         return bool(new)
     if len(new) < len(partitions) or not warns:
         return True
     first, more = min(new), len(new) - 1
     log.warning(
-        "%s: the group is new to %s-%d%s, and %s is 'latest': it skips all records that exist. "
+        "%s: the group is new to %s-%d%s, and %s is 'latest': it skips all existing records. "
         "Set the group's %s to 'earliest' to process them",
         log_name,
         *first,

@@ -57,7 +57,7 @@ def _intercept(interceptors: Interceptors, records: list[Record], log_name: str)
         record = left_out.pop(id(changed), None)
         if record is None:
             log.error(
-                "%s: on_consume() returned a record that is not one of its argument's, and so has "
+                "%s: on_consume() returned a record that it did not receive, and that has "
                 "no lock; the records are delivered unchanged",
                 log_name,
                 extra=log_extra(log_name),

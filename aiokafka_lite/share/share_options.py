@@ -26,7 +26,7 @@ __all__ = ["ShareOptions", "refuse_options", "share_options"]
 LEAST_BACKOFF: Final = 0.01
 """Minimum seconds between two attempts to join, however small the configured backoff."""
 
-_BY_GROUP: Final = "the group's configuration decides it: set `{}` for the group (admin client)"
+_BY_GROUP: Final = "set the group's configuration `{}` instead, with the admin client"
 _REFUSED: Final = {
     "auto_offset_reset": _BY_GROUP.format("share.auto.offset.reset"),
     "isolation_level": _BY_GROUP.format("share.isolation.level"),
@@ -35,12 +35,12 @@ _REFUSED: Final = {
     "enable_auto_commit": "share groups commit no offsets: acknowledge records instead",
     "auto_commit_interval_ms": "share groups commit no offsets: acknowledge records instead",
     "group_instance_id": "share groups have no static members",
-    "group_protocol": "a share group has a protocol of its own",
+    "group_protocol": "share groups have their own protocol",
     "group_remote_assignor": "the broker alone chooses the assignor of a share group",
     "partition_assignment_strategy": "the broker alone assigns the partitions of a share group",
-    "rebalance_timeout_ms": "members of a share group give nothing up in a rebalance",
+    "rebalance_timeout_ms": "members of a share group revoke nothing in a rebalance",
     "consumer_timeout_ms": "fetches are sent only while a read waits",
-    "max_partition_fetch_bytes": "a share fetch has only `fetch_max_bytes`",
+    "max_partition_fetch_bytes": "only `fetch_max_bytes` limits a share fetch",
     "exclude_internal_topics": "share groups do not subscribe by pattern",
     "loop": "create the consumer in its event loop",
     "api_version": "the client negotiates versions",

@@ -169,8 +169,8 @@ TABLE: Final = (
         "failOnDataLoss",
         "true",
         BOTH,
-        "Fail if records are gone before they were read (removed by retention, or with a deleted "
-        "topic); otherwise log a warning and continue with the available records.",
+        "Fail if records were deleted before they were read (by retention, or with their topic); "
+        "otherwise log a warning and continue with the available records.",
         _flag,
     ),
     Option(
@@ -244,7 +244,7 @@ TABLE: Final = (
         "120000",
         BOTH,
         "Maximum time that a task waits for records that should exist, in milliseconds. A task "
-        "takes about 5 seconds to learn whether they exist, and does not fail before.",
+        "takes about 5 seconds to learn whether they exist, and does not fail earlier.",
         _milliseconds,
     ),
     Option(

@@ -62,7 +62,7 @@ async def test_tls_to_a_plaintext_listener(tls_files: tuple[Path, Path]) -> None
 async def test_plaintext_to_a_sasl_listener() -> None:
     async with FakeCluster(users={"alice": "secret"}) as cluster:
         producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
-        with pytest.raises(KafkaConnectionError, match="as a listener does that requires SASL"):
+        with pytest.raises(KafkaConnectionError, match="as a listener that requires SASL"):
             await producer.start()
         await producer.stop()
 

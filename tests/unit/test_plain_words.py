@@ -29,6 +29,9 @@ WORDS: Final = (
     (r"\bmistakes? of (?:ours|its|a)\b", "a bug in ..."),
     (r"\bgoes on\b|\bwent on\b", "continues"),
     (r"\bof (?:its|their|one's) own choice\b", "manually assigned"),
+    (r"\bexcludes? each other\b", "cannot be combined"),
+    (r"\bfor ever\b", "forever"),
+    (r"\bthe begin of\b", "the start of"),
 )
 """Pattern and replacement. The patterns match case-insensitively, except where they anchor."""
 

@@ -167,7 +167,9 @@ async def add_raft_voter(
     _check_voter(voter_id, voter_directory_id, cluster_id)
     listeners = []
     if not isinstance(endpoints, Iterable):
-        raise TypeError(f"`endpoints` should be several RaftVoterEndpoint, not {endpoints!r}")
+        raise TypeError(
+            f"`endpoints` should be a collection of RaftVoterEndpoint objects, not {endpoints!r}"
+        )
     for each in endpoints:
         if not isinstance(each, RaftVoterEndpoint):
             raise TypeError(f"`endpoints` should be RaftVoterEndpoint objects, not {each!r}")

@@ -215,7 +215,7 @@ async def alter_client_quotas(
 
 def _components(given: object) -> list[ComponentData]:
     if not isinstance(given, Iterable):
-        raise TypeError(f"`components` should be several components, not {given!r}")
+        raise TypeError(f"`components` should be a collection of components, not {given!r}")
     components: dict[str, ComponentData] = {}
     for each in given:
         if not isinstance(each, ClientQuotaFilterComponent):

@@ -389,7 +389,7 @@ class Dispatcher:
         """Refuse a request that controllers do not take, if they are all that is known."""
         if self.at_controllers and "controller" not in listeners(kind.api_key):
             raise UnsupportedVersionError(
-                f"KRaft controllers do not take {kind.name} requests: make an admin client with "
+                f"KRaft controllers do not take {kind.name} requests: create an admin client with "
                 "bootstrap_servers in place of bootstrap_controllers"
             )
 

@@ -163,7 +163,7 @@ class Outcomes(Generic[K, V]):
             self._in_flight.discard(item)
             if item in self._unreported:
                 self._on_reported(item)
-                missing = KafkaProtocolError(f"{self.label(item)}: the response leaves it out")
+                missing = KafkaProtocolError(f"{self.label(item)}: the response omits it")
                 self._settle(item, missing)
             again = again or self._pending.get(item)
         return again

@@ -90,7 +90,7 @@ def _leader_of(
 ) -> Node:
     """Return the leader of a partition, or raise the reason why there is none."""
     if tp.topic not in topics:
-        raise KafkaProtocolError(f"{label}: the metadata leaves it out")
+        raise KafkaProtocolError(f"{label}: the metadata omits it")
     topic, leaders = topics[tp.topic]
     if topic.error_code:
         raise item_error(topic.error_code, label)
@@ -99,7 +99,7 @@ def _leader_of(
         raise UnknownTopicOrPartitionError(f"{label}: the topic has {len(leaders)} partitions")
     leader = nodes.get(leader_id)
     if leader_id == NO_LEADER or leader is None:
-        raise LeaderNotAvailableError(f"{label}: it has no leader now")
+        raise LeaderNotAvailableError(f"{label}: it has no leader")
     return Node.from_broker(leader.node_id, leader.host, leader.port, leader.rack)
 
 
@@ -169,7 +169,7 @@ async def _look_up_together(
             cluster.learn_node(node)
             cluster.coordinators.set(kind, each.key, node.node_id)
         for key in untold:
-            why = f"coordinator of {key!r}: the response leaves it out"
+            why = f"coordinator of {key!r}: the response omits it"
             outcomes.on_error(key, KafkaProtocolError(why))
 
     oldest = 6 if kind is CoordinatorKind.SHARE else _BATCHED_FROM

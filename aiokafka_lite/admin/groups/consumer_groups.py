@@ -290,7 +290,7 @@ def _consuming(group: classic.DescribedGroup, node_id: int) -> ConsumerGroupDesc
     label = group_label(group.group_id)
     if group.protocol_type not in (_CONSUMER_PROTOCOL, ""):
         raise IllegalArgumentError(
-            f"{label} is no consumer group: its protocol type is {group.protocol_type!r} "
+            f"{label} is not a consumer group: its protocol type is {group.protocol_type!r} "
             "(describe_classic_groups describes it)"
         )
     try:

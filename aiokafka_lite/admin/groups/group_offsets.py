@@ -258,7 +258,7 @@ def _report(
     for tp in partitions if asked is None else asked:
         label = f"{group_label(group)}, {partition_label(tp)}"
         if tp not in partitions:
-            found[tp] = KafkaProtocolError(f"{label}: the response leaves it out")
+            found[tp] = KafkaProtocolError(f"{label}: the response omits it")
             continue
         committed = partitions[tp]
         if isinstance(committed, int):

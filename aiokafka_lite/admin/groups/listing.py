@@ -215,5 +215,5 @@ async def list_consumer_groups(
 
 def _names(name: str, given: object) -> list[str]:
     if isinstance(given, str) or not isinstance(given, Collection):
-        raise TypeError(f"`{name}` should be several names, not {given!r}")
+        raise TypeError(f"`{name}` should be a collection of names, not {given!r}")
     return [wire_string(name, each) for each in given]

@@ -235,7 +235,7 @@ async def list_share_group_offsets(
             wanted = asked[group.group_id]
             for tp in wanted or ():
                 missing = f"{group_label(group.group_id)}, {partition_label(tp)}"
-                found.setdefault(tp, KafkaProtocolError(f"{missing}: the response leaves it out"))
+                found.setdefault(tp, KafkaProtocolError(f"{missing}: the response omits it"))
             outcomes.on_value(group.group_id, Results(found))
 
     return await dispatcher.settle_on_coordinators(

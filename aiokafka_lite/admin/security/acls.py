@@ -217,7 +217,9 @@ def _deleted(matching: list[DeleteAclsMatchingAcl]) -> Results[AclBinding, None]
 
 def _several(name: str, given: object, kind: type[T]) -> list[T]:
     if not isinstance(given, Iterable):
-        raise TypeError(f"`{name}` should be several {kind.__name__} objects, not {given!r}")
+        raise TypeError(
+            f"`{name}` should be a collection of {kind.__name__} objects, not {given!r}"
+        )
     several = list(given)
     for each in several:
         if not isinstance(each, kind):

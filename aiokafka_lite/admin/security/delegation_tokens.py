@@ -238,14 +238,16 @@ def _requester(kind: str, name: str) -> str | None:
 
 def _principals(what: str, given: object) -> list[tuple[str, str]]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"`{what}` should be several principals, not {given!r}")
+        raise TypeError(f"`{what}` should be a collection of principals, not {given!r}")
     return list(dict.fromkeys(_principal(what, each) for each in given))
 
 
 def _principal(what: str, given: object) -> tuple[str, str]:
     kind, _, name = wire_string(what, given).partition(":")
     if not kind or not name:
-        raise IllegalArgumentError(f"`{what}`: a principal is like 'User:alice', not {given!r}")
+        raise IllegalArgumentError(
+            f"`{what}`: a principal has the form 'User:alice', not {given!r}"
+        )
     return kind, name
 
 

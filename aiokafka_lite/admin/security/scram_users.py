@@ -122,7 +122,7 @@ class UserScramCredentialUpsertion:
         if salt is not None and not isinstance(salt, bytes):
             raise TypeError(f"`salt` should be bytes or None, not {type(salt).__name__}")
         if self.salt == b"":
-            raise IllegalArgumentError("`salt` is empty; None makes a random one")
+            raise IllegalArgumentError("`salt` is empty; None generates a random one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ async def describe_user_scram_credentials(
             )
         return Results(everyone)
     if isinstance(users, str) or not isinstance(users, Iterable):
-        raise TypeError(f"`users` should be several names or None, not {users!r}")
+        raise TypeError(f"`users` should be a collection of names or None, not {users!r}")
     outcomes: Outcomes[str, tuple[ScramCredential, ...]] = Outcomes(
         [_check_user(user) for user in users], _label
     )
@@ -203,7 +203,7 @@ async def alter_user_scram_credentials(
             salted = await _threads.run(loop, _salt_all, wanted)
     except TimeoutError:
         raise KafkaTimeoutError(
-            f"Salting the passwords was not completed within {deadline - began:.3g} s, so nothing "
+            f"Salting the passwords did not complete within {deadline - began:.3g} s, so nothing "
             "was sent: allow more time with timeout_ms, or use fewer iterations"
         ) from None
     outcomes: Outcomes[str, None] = Outcomes(
@@ -244,7 +244,9 @@ async def alter_user_scram_credentials(
 def _by_user(alterations: object) -> dict[str, Alteration]:
     if not isinstance(alterations, Iterable):
         kind = type(alterations).__name__
-        raise TypeError(f"`alterations` should be several upsertions or deletions, not {kind}")
+        raise TypeError(
+            f"`alterations` should be a collection of upsertions or deletions, not {kind}"
+        )
     wanted: dict[str, Alteration] = {}
     for each in alterations:
         if not isinstance(each, UserScramCredentialUpsertion | UserScramCredentialDeletion):
@@ -254,8 +256,8 @@ def _by_user(alterations: object) -> dict[str, Alteration]:
             )
         if each.user in wanted:
             raise IllegalArgumentError(
-                f"{_label(each.user)} is altered twice; Kafka takes one credential of a user in a "
-                "request, so use a call for each"
+                f"{_label(each.user)} is altered twice; Kafka accepts one credential per user in "
+                "a request: use a separate call for each"
             )
         wanted[each.user] = each
     return wanted

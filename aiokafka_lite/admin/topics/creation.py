@@ -321,7 +321,7 @@ def topics_by_name(new_topics: Iterable[NewTopic]) -> dict[str, NewTopic]:
 
 def _names_or_ids(topics: object) -> list[str | UUID]:
     if isinstance(topics, str) or not isinstance(topics, Iterable):
-        raise TypeError(f"`topics` should be several names or ids, not {topics!r}")
+        raise TypeError(f"`topics` should be a collection of names or ids, not {topics!r}")
     return [each if isinstance(each, UUID) else topic_name(each) for each in topics]
 
 

@@ -171,7 +171,7 @@ async def describe_topics(
         listed = await _metadata(dispatcher, deadline, None, lambda partition: None)
         wanted: list[str | UUID] = [each.name for each, _ in listed if each.name is not None]
     elif isinstance(topics, str) or not isinstance(topics, Iterable):
-        raise TypeError(f"`topics` should be several names or ids, not {topics!r}")
+        raise TypeError(f"`topics` should be a collection of names or ids, not {topics!r}")
     else:
         wanted = [each if isinstance(each, UUID) else topic_name(each) for each in topics]
     outcomes: Outcomes[str | UUID, TopicDescription] = Outcomes(
@@ -224,7 +224,7 @@ async def _describe_by_pages(
         if following is not None and not _advances(cursor, following, remaining):
             raise KafkaProtocolError(
                 f"The broker's next page of topics begins at {following.topic_name!r} "
-                f"{following.partition_index}, which is not after the page before"
+                f"{following.partition_index}, which is not after the previous page"
             )
         for topic in page.topics:
             if topic.name is None or outcomes.on_code(topic.name, topic.error_code):
@@ -309,7 +309,7 @@ def names_of_topics(topics: object) -> list[str]:
         ValueError: A name is none that a topic can have.
     """
     if isinstance(topics, str) or not isinstance(topics, Iterable):
-        raise TypeError(f"`topics` should be several names, not {topics!r}")
+        raise TypeError(f"`topics` should be a collection of names, not {topics!r}")
     return [topic_name(each) for each in topics]
 
 

@@ -312,7 +312,7 @@ def _topics(partitions: list[TopicPartition]) -> list[DescribableLogDirTopic]:
 
 def _several(name: str, given: object) -> list[Any]:
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"`{name}` should have several items, not {given!r}")
+        raise TypeError(f"`{name}` should be a collection, not {given!r}")
     return list(given)
 
 

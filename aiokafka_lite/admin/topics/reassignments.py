@@ -163,7 +163,7 @@ def _replicas(given: object) -> dict[TopicPartition, tuple[int, ...] | None]:
             raise TypeError(f"{what} should be node ids or None, not {replicas!r}")
         node_ids = tuple(whole("node id", node_id, most=INT32) for node_id in replicas)
         if not node_ids:
-            raise IllegalArgumentError(f"{what}: there are none; None cancels a reassignment")
+            raise IllegalArgumentError(f"{what}: the list is empty; None cancels a reassignment")
         if len(set(node_ids)) < len(node_ids):
             raise IllegalArgumentError(f"{what}: a node id occurs twice in {list(node_ids)}")
         wanted[tp] = node_ids

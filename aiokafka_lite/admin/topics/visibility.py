@@ -98,7 +98,7 @@ def _check_visible(least: Mapping[str, int], found: list[FoundTopic[tuple[int, i
     for name, count in least.items():
         label = f"topic {name!r}"
         if name not in topics:
-            raise KafkaProtocolError(f"{label}: the response leaves it out")
+            raise KafkaProtocolError(f"{label}: the response omits it")
         topic, partitions = topics[name]
         if topic.error_code:
             raise item_error(topic.error_code, label)

@@ -212,7 +212,7 @@ class RefreshTask:
                 self.on_refused(broker, error)
             except TimeoutError:
                 any_silent = True
-                errors[broker] = KafkaTimeoutError(f"no answer in {patience:.3g} s")
+                errors[broker] = KafkaTimeoutError(f"no answer within {patience:.3g} s")
             except Exception as error:  # an invalid response, or a bug
                 log.exception(
                     "%s: cannot decode the metadata from %s",

@@ -36,6 +36,6 @@ def check_given_up(
         error = PartitionsRevokedError(
             "Commit cannot be completed since the group has rebalanced: it revoked "
             f"{named(gone)} from this consumer after these offsets were read, and another member "
-            "may have read further. Read on, and commit what is read then"
+            "may have read further. Keep reading, and commit later offsets"
         )
         raise error from RebalanceInProgressError(group_id)

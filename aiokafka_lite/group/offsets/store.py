@@ -225,7 +225,7 @@ class _Call(ABC):
 
     def _left_out(self, tp: TopicPartition) -> KafkaProtocolError:
         where = f"{tp.topic}-{tp.partition} in group {self._group_id}"
-        return KafkaProtocolError(f"the coordinator's response leaves out {where}")
+        return KafkaProtocolError(f"the coordinator's response omits {where}")
 
     def _noted(self, error: KafkaError) -> KafkaError:
         """Return the error; forgets a coordinator that timed out, as Java does."""
@@ -373,9 +373,7 @@ class FetchCall(_Call):
             return
         result = read_fetch(response, version, [self._group_id], self._ids).get(self._group_id)
         if result is None:
-            raise KafkaProtocolError(
-                f"the coordinator's response leaves out group {self._group_id}"
-            )
+            raise KafkaProtocolError(f"the coordinator's response omits group {self._group_id}")
         error = self._on_result(result, by_id)
         if error is not None:
             self._attempts.fail(error)

@@ -66,7 +66,7 @@ def choose(security_protocol: str, arguments: Mapping[str, object]) -> Mechanism
     for name, owner in _OF_ONE.items():
         if arguments.get(name) not in (None, False) and not mechanism.startswith(owner):
             raise KafkaConfigurationError(
-                f"`{name}` is for `sasl_mechanism` {owner}, which is {mechanism}"
+                f"`{name}` requires `sasl_mechanism` {owner}, not {mechanism}"
             )
     if mechanism == "GSSAPI":
         return _gssapi(arguments)

@@ -234,7 +234,7 @@ class MemoryPool:
 
     def _too_late(self, size: int, passed: float) -> KafkaTimeoutError:
         error = KafkaTimeoutError(
-            f"no {size} bytes of buffer_memory ({self.total} bytes) were released within "
+            f"{size} bytes of buffer_memory ({self.total} bytes) did not become free within "
             f"{passed:.3g} s: {self._why_short()}"
         )
         error.ambiguous = False  # a record that waits for memory is in no batch

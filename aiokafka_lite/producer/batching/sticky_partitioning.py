@@ -29,7 +29,7 @@ def stick_to_the_least_pressed(
     Args:
         now: Loop time.
         availability_timeout: Seconds that a broker may be unresponsive before its partitions are
-            avoided; 0: for ever.
+            avoided; 0: forever.
         elsewhere: The partitions that have a leader in any rack, for when the brokers of the chosen
             ones are unresponsive.
     """

@@ -127,5 +127,5 @@ def version_of(
     except UnsupportedVersionError as error:
         what, since = ("renew() (KIP-1222)", "4.2") if renews else ("Share groups", "4.1")
         raise UnsupportedVersionError(
-            f"{what}: required is Kafka {since} or newer, which broker {node_id} is not"
+            f"{what}: broker {node_id} is too old; Kafka {since} or newer is required"
         ) from error

@@ -42,7 +42,7 @@ class Summary:
         batches = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
         text = f"{self.name}: {self.ended}: {rows} in {batches}, {self.seconds:.1f} s{rate}"
         if self.last is not None and self.last.lag is not None:
-            text += f"; {self.last.lag.total:,} behind the newest"
+            text += f"; final lag {self.last.lag.total:,}"
         return text
 
 

@@ -44,8 +44,7 @@ def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopic
 
 
 def _meant(name: str | None, topic_id: UUID, context: RequestContext) -> tuple[str | None, UUID]:
-    """Return a key that is equal for a topic's name and its id, which exclude each other in a
-    request."""
+    """Return a key that is equal for the name and the id of a topic; a request has one of them."""
     topic = context.state.topics_by_id.get(topic_id) if name is None else None
     return (name, topic_id) if topic is None else (topic.name, ZERO_UUID)
 

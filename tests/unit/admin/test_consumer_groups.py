@@ -251,7 +251,7 @@ async def test_a_group_that_the_response_leaves_out_fails(
         await admin.describe_classic_groups(["g"]),
         await admin.describe_consumer_groups(["g"], typed=True),
     ):
-        with pytest.raises(KafkaProtocolError, match="group 'g': the response leaves it out"):
+        with pytest.raises(KafkaProtocolError, match="group 'g': the response omits it"):
             results.value("g")
     with pytest.raises(KafkaProtocolError, match="group 'g'"):
         await admin.describe_consumer_groups(["g"])

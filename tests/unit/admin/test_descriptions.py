@@ -137,7 +137,7 @@ async def test_pages_that_do_not_go_on_are_a_protocol_error(
         times=None,
         edit=lambda response: setattr(response, "next_cursor", cursor),
     )
-    with pytest.raises(KafkaProtocolError, match="not after the page before"):
+    with pytest.raises(KafkaProtocolError, match="not after the previous page"):
         (await admin.describe_topics(["orders"], typed=True)).raise_for_errors()
 
 

@@ -49,7 +49,7 @@ def test_an_item_that_the_response_leaves_out_fails() -> None:
     asked = outcomes.begin()
     outcomes.on_value("a", 1)
     assert outcomes.end(asked) is None
-    with pytest.raises(KafkaProtocolError, match="topic 'b': the response leaves it out"):
+    with pytest.raises(KafkaProtocolError, match="topic 'b': the response omits it"):
         outcomes.results().value("b")
 
 

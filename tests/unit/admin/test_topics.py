@@ -135,7 +135,7 @@ async def test_bad_arguments_are_refused_before_a_request_is_sent(
         await admin.create_topics(["a"])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="validate_only"):
         await admin.create_topics([], validate_only=1)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="several names"):
+    with pytest.raises(TypeError, match="collection of names"):
         await admin.delete_topics("orders")
     with pytest.raises(ValueError, match="timeout_ms"):
         await admin.delete_topics(["orders"], timeout_ms=-1)

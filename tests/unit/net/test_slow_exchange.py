@@ -76,7 +76,7 @@ async def test_slow_step_times_out() -> None:
     exchange = SlowExchange(steps(), "SLOW")
     next(exchange)
     try:
-        with pytest.raises(KafkaConnectionError, match="SLOW made no token"):
+        with pytest.raises(KafkaConnectionError, match="SLOW produced no token"):
             await exchange.advance(b"answer", asyncio.get_running_loop().time() + 0.05)
     finally:
         steps.go_on.set()
@@ -103,7 +103,7 @@ async def test_no_thread_is_a_retriable_error_and_ends_the_exchange(
     next(exchange)
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        with pytest.raises(KafkaConnectionError, match="SLOW made no token: can't start"):
+        with pytest.raises(KafkaConnectionError, match="SLOW produced no token: can't start"):
             await exchange.advance(b"answer", in_a_minute())
     exchange.close()
     assert steps.ended.is_set()

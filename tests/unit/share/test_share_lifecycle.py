@@ -193,7 +193,7 @@ async def test_start_needs_no_right_to_describe_the_group(cluster, make, caplog)
     cluster.control(ApiKey.DESCRIBE_CONFIGS, times=None, error=GroupAuthorizationFailedError)
     async with make("jobs", group_id="late"):
         pass
-    assert "where the group begins is unknown" in caplog.text
+    assert "cannot find out where the group begins" in caplog.text
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 

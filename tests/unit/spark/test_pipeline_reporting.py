@@ -55,7 +55,7 @@ def test_a_batch_reported_twice_counts_once():
 def test_a_summary_contains_rows_batches_time_rate_and_lag():
     last = batch(4, lag=Lag(7, 5, 2, 3.5))
     assert str(Summary("orders", "stopped", 1_200, 3, 2.0, last)) == (
-        "orders: stopped: 1,200 rows in 3 batches, 2.0 s, 600 rows/s; 7 behind the newest"
+        "orders: stopped: 1,200 rows in 3 batches, 2.0 s, 600 rows/s; final lag 7"
     )
     assert str(Summary("orders", "all read", 0, 1, 2.0)) == (
         "orders: all read: 0 rows in 1 batch, 2.0 s"

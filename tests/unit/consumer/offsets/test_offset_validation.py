@@ -89,7 +89,7 @@ async def test_without_a_policy_reads_raise_until_the_application_seeks(
     assert isinstance(caught.value, OffsetOutOfRangeError)
     assert caught.value.offsets == {P0: 10}
     assert caught.value.divergent_offsets == {P0: 5}
-    assert "another log from offset 5 on" in str(caught.value)
+    assert "the logs diverge at offset 5" in str(caught.value)
     consumer.seek(P0, caught.value.divergent_offsets[P0])
     assert await read(consumer, then) == numbers(5, 5 + then, "n")
 
@@ -284,7 +284,7 @@ async def test_an_epoch_that_the_leader_does_not_know(
         with pytest.raises(LogTruncationError) as caught:
             await read(consumer, 1)
         assert (caught.value.offsets, caught.value.divergent_offsets) == ({P0: 3}, {})
-        assert "nothing of what was read" in str(caught.value)
+        assert "none of the records read" in str(caught.value)
     else:
         await until(lambda: cluster.count(ApiKey.LIST_OFFSETS) >= 1)
         assert await consumer.position(P0) == {"earliest": 0, "latest": 5}[policy]
@@ -717,9 +717,9 @@ def test_the_error_can_be_copied_and_has_the_offset() -> None:
     assert isinstance(error, KafkaError)
     assert error.errno == 1
     assert str(error) == (
-        "[Error 1] LogTruncationError: records that were read are gone: orders-3 (at offset 9, "
-        "another log from offset 5 on), orders-4 (at offset 7, nothing of what was read is known "
-        "to be there)"
+        "[Error 1] LogTruncationError: records that were read no longer exist: orders-3 (at offset "
+        "9, the logs diverge at offset 5), orders-4 (at offset 7, none of the records read is "
+        "known to exist)"
     )
 
 

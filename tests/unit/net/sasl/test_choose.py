@@ -110,12 +110,12 @@ def test_no_mechanism_is_needed_without_sasl(protocol: str) -> None:
         (
             {**ALICE, "sasl_kerberos_keytab": "/k"},
             KafkaConfigurationError,
-            "`sasl_kerberos_keytab` is for `sasl_mechanism` GSSAPI, which is PLAIN",
+            "`sasl_kerberos_keytab` requires `sasl_mechanism` GSSAPI, not PLAIN",
         ),
         (
             {**ALICE, "sasl_scram_tokenauth": True},
             KafkaConfigurationError,
-            "`sasl_scram_tokenauth` is for `sasl_mechanism` SCRAM, which is PLAIN",
+            "`sasl_scram_tokenauth` requires `sasl_mechanism` SCRAM, not PLAIN",
         ),
         ({**ALICE, "sasl_scram_tokenauth": "true"}, TypeError, "should be a bool, not str"),
         (
