@@ -139,7 +139,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             one that all its members support.
         max_poll_interval_ms: After this long without a read, the consumer leaves the group until
             the next read.
-        rebalance_timeout_ms: How long the members may take to give partitions back and to join a
+        rebalance_timeout_ms: How long the members may take to give up partitions and to join a
             rebalance; `session_timeout_ms` by default (with the "consumer" protocol:
             `max_poll_interval_ms`).
         session_timeout_ms: The coordinator removes a member without heartbeats for this long.
@@ -152,18 +152,17 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         proxy_ssl_context: The TLS context for an "https://" proxy; by default one that trusts the
             system's authorities.
         client_dns_lookup: "use_all_dns_ips": try all addresses of a name, a quarter of a second
-            after each other, and use the first that accepts.
-            "resolve_canonical_bootstrap_servers_only": also replace each bootstrap address by its
-            canonical name, for Kerberos (KIP-235).
+            apart, and use the first that accepts. "resolve_canonical_bootstrap_servers_only": also
+            replace each bootstrap address by its canonical name, for Kerberos (KIP-235).
         metadata_recovery_strategy: "rebootstrap": when no known broker answers, or a broker
             requires it, close all connections and begin at the bootstrap addresses again
             (KIP-899). "none": ask only the known brokers.
-        metadata_recovery_rebootstrap_trigger_ms: It also does so when it has got no metadata for
-            this time (KIP-1102).
-        metadata_cluster_check_enable: True if brokers should check that they are the ones that the
-            client expects at their addresses (KIP-1242, Kafka 4.4).
-        ssl_context: The TLS context for "SSL" and "SASL_SSL". Without it, the following options
-            describe one that is made again when its files change.
+        metadata_recovery_rebootstrap_trigger_ms: The client also bootstraps again when it has
+            received no metadata for this time (KIP-1102).
+        metadata_cluster_check_enable: True to have each broker check that its node id and cluster
+            id are those that the client expects (KIP-1242, Kafka 4.4).
+        ssl_context: The TLS context for "SSL" and "SASL_SSL". Without it, the client creates one
+            from the following options, and recreates it when its files change.
         ssl_cafile, ssl_cadata: The trusted certificates: a path or PEM text; `ssl_cadata` may also
             be DER as bytes. Without both: the system's.
         ssl_certfile, ssl_keyfile, ssl_password: This client's certificate chain and private key:
@@ -184,7 +183,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         sasl_oauth_token_provider: For OAUTHBEARER; called for each connection and
             re-authentication.
         sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI: the brokers' service, and
-            the host in their principals, by default the one that is dialled.
+            the host in their principals, by default the host that the client connects to.
         sasl_kerberos_principal, sasl_kerberos_keytab, sasl_kerberos_cache: For GSSAPI: the client's
             principal, the file of its keys, and its credential cache; by default those of
             KRB5_CLIENT_KTNAME and KRB5CCNAME. Not in aiokafka.
@@ -503,8 +502,8 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
             IllegalStateError: Called in another event loop than the consumer's; nothing was
                 stopped.
 
-        Cancellation: the connections are closed nevertheless. The group may not learn of it before
-            the session expires: until then, no other member reads the partitions of this member.
+        Cancellation: the connections are still closed. The group may learn of it only when the
+            session expires: until then, no other member reads the partitions of this member.
         """
         if leave_group is not None:
             flag("leave_group", leave_group)
@@ -519,7 +518,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
     def client(self) -> AIOKafkaClient:
         """A client that shares the consumer's connections and metadata. Not in aiokafka.
 
-        After a `start` that failed, take it anew.
+        After a failed `start`, get it again.
         """
         from aiokafka_lite.client import AIOKafkaClient
 
@@ -948,9 +947,9 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         Retriable errors (the coordinator moves, a topic is not known yet) are retried for
         `request_timeout_ms`. Commits of one consumer take effect in the order of the calls.
 
-        If the group took a partition from this consumer and gave it back, offsets of that partition
-        are refused until the next read by any task. From then on every offset is accepted, even one
-        of a record read before the rebalance (as in aiokafka and Java). A task that commits while
+        If a partition was revoked from this consumer and assigned to it again, its offsets are
+        refused until the next read by any task. From then on every offset is accepted, even one of
+        a record read before the rebalance (as in aiokafka and Java). A task that commits while
         another one reads must drop the offsets of revoked partitions, in a rebalance listener.
 
         Args:

@@ -146,8 +146,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         partitioner_ignore_keys: The default partitioner ignores the keys.
         partitioner_adaptive_partitioning_enable: The default partitioner sends less to partitions
             whose batches pile up.
-        partitioner_availability_timeout_ms: The default partitioner avoids partitions whose
-            broker was unresponsive this long; 0 disables this.
+        partitioner_availability_timeout_ms: The default partitioner avoids partitions whose broker
+            has been unresponsive for this long; 0 disables this.
         partitioner_rack_aware: The default partitioner sends records without a key to leaders in
             `client_rack`, if there are any (KIP-1123).
         client_rack: The rack of this client, a value of the brokers' `broker.rack`.
@@ -171,18 +171,17 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         proxy_ssl_context: The TLS context for an "https://" proxy; by default one that trusts the
             system's authorities.
         client_dns_lookup: "use_all_dns_ips": try all addresses of a name, a quarter of a second
-            after each other, and use the first that accepts.
-            "resolve_canonical_bootstrap_servers_only": also replace each bootstrap address by its
-            canonical name, for Kerberos (KIP-235).
+            apart, and use the first that accepts. "resolve_canonical_bootstrap_servers_only": also
+            replace each bootstrap address by its canonical name, for Kerberos (KIP-235).
         metadata_recovery_strategy: "rebootstrap": when no known broker answers, or a broker
             requires it, close all connections and begin at the bootstrap addresses again
             (KIP-899). "none": ask only the known brokers.
-        metadata_recovery_rebootstrap_trigger_ms: It also does so when it has got no metadata for
-            this time (KIP-1102).
-        metadata_cluster_check_enable: True if brokers should check that they are the ones that the
-            client expects at their addresses (KIP-1242, Kafka 4.4).
-        ssl_context: The TLS context for "SSL" and "SASL_SSL". Without it, the following options
-            describe one that is made again when its files change.
+        metadata_recovery_rebootstrap_trigger_ms: The client also bootstraps again when it has
+            received no metadata for this time (KIP-1102).
+        metadata_cluster_check_enable: True to have each broker check that its node id and cluster
+            id are those that the client expects (KIP-1242, Kafka 4.4).
+        ssl_context: The TLS context for "SSL" and "SASL_SSL". Without it, the client creates one
+            from the following options, and recreates it when its files change.
         ssl_cafile, ssl_cadata: The trusted certificates: a path or PEM text; `ssl_cadata` may also
             be DER as bytes. Without both: the system's.
         ssl_certfile, ssl_keyfile, ssl_password: This client's certificate chain and private key:
@@ -192,9 +191,9 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         ssl_ciphers: OpenSSL's cipher list for TLS 1.2.
         ssl_enabled_protocols: "TLSv1.2", "TLSv1.3" or both.
         connections_max_idle_ms: Idle connections are closed after this time; None: never.
-        bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first
-            broker, for a service that may start before its Kafka does. By default each address
-            is tried once, and a failure is raised at once.
+        bootstrap_timeout_ms: How long `start` and `async with` keep trying to reach a first broker,
+            for a service that may start before Kafka does. By default each address is tried once,
+            and a failure is raised at once.
         stop_timeout_ms: How long the end of `async with` waits for records to be acknowledged;
             the rest then fail with ProducerClosed. None: as `stop()` without a timeout.
         retry_backoff_max_ms: Upper bound of the pauses that begin with `retry_backoff_ms`. If it
@@ -204,7 +203,8 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         socket_connection_setup_timeout_ms: How long an address may take to accept a connection,
             TLS included.
         socket_connection_setup_timeout_max_ms: Upper bound of that time, which doubles with each
-            failed attempt to connect to a broker (KIP-601). If it is lower, it is the time.
+            failed attempt to connect to a broker (KIP-601). If it is lower than
+            `socket_connection_setup_timeout_ms`, it replaces that time.
         metadata_max_idle_ms: The metadata of a topic is forgotten when nothing has been sent to it
             for this time, at least 5000 (KIP-526). The next record to it waits for new metadata.
         send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 uses the
@@ -214,7 +214,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         sasl_plain_username, sasl_plain_password: For PLAIN and SCRAM.
         sasl_oauth_token_provider: For OAUTHBEARER; called at each authentication.
         sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI: the brokers' service, and
-            the host in their principals, by default the one that is dialled.
+            the host in their principals, by default the host that the client connects to.
         sasl_kerberos_principal, sasl_kerberos_keytab, sasl_kerberos_cache: For GSSAPI: the client's
             principal, the file of its keys, and its credential cache; by default those of
             KRB5_CLIENT_KTNAME and KRB5CCNAME. Not in aiokafka.
@@ -1040,7 +1040,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
     def transaction(self) -> TransactionContext:
         """Return a transaction as a context manager: `async with producer.transaction(): ...`.
 
-        It commits at the end. An exception, one of the commit included, aborts the transaction
+        It commits at the end. An exception, including one from the commit, aborts the transaction
         and propagates. After a fatal error (the producer was fenced) there is nothing to abort.
         """
         return TransactionContext(self)

@@ -78,7 +78,7 @@ Convert = Callable[[Any, Any], Any]
 def serializer(
     convert: Convert, *, field: MessageField | str = MessageField.VALUE
 ) -> RecordSerializer:
-    """Make a synchronous serializer of a schema registry fit for a producer.
+    """Adapt a synchronous serializer of a schema registry for a producer.
 
         registry = SchemaRegistryClient({"url": "http://localhost:8081"})
         producer = AIOKafkaProducer(
@@ -102,7 +102,7 @@ def serializer(
 def deserializer(
     convert: Convert, *, field: MessageField | str = MessageField.VALUE
 ) -> RecordDeserializer:
-    """Make a synchronous deserializer of a schema registry fit for a consumer; see `serializer`.
+    """Adapt a synchronous deserializer of a schema registry for a consumer; see `serializer`.
 
     Args:
         convert: The deserializer; called with bytes and a `SerializationContext`.
@@ -131,7 +131,7 @@ async def send_with(
 
         ack = await send_with(producer, "orders", order, value_serializer=avro)
 
-    Concurrent calls are sent in the order in which their serializers are done.
+    Records of concurrent calls are sent in the order in which their serializers complete.
 
     Args:
         producer: A producer without serializers of its own for the same field.
@@ -149,7 +149,7 @@ async def send_with(
     Raises:
         Any error of the serializers and of `send`.
 
-    Cancellation: as for `send`; the record is not sent if the serializers are not done.
+    Cancellation: as for `send`; the record is not sent if the serializers have not completed.
     """
     own: Headers = [] if headers is None else list(headers)
     if key_serializer is not None and key is not None:
@@ -181,7 +181,7 @@ def deserialized(
             awaitable. None values are passed on.
         key: Likewise for keys.
 
-    Cancellation: while a record is deserialized, it is kept; the next step begins with it.
+    Cancellation: a record that is being deserialized is kept; the next iteration starts with it.
     """
     return _Deserialized(records, key, value)
 

@@ -61,12 +61,12 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
                 record.accept()
 
     The group delivers each record to one member at a time, locks it for that member, and delivers
-    it again unless the member accepts or rejects it before the lock's time is over. So a record
-    may be processed more than once, and there may be more members than partitions. Requires
-    Kafka 4.1 or newer (generally available from 4.2 on).
+    it again unless the member accepts or rejects it before the lock expires. A record may therefore
+    be processed more than once. A group may have more members than partitions. Requires Kafka 4.1
+    or newer (generally available from 4.2 on).
 
-    The group decides about its settings, such as the lock's time, the limit of deliveries, and
-    where a new group starts: `share.auto.offset.reset` is "latest" by default. Change them with
+    The brokers store the group's settings, such as the lock duration, the delivery limit, and where
+    a new group starts: `share.auto.offset.reset` is "latest" by default. Change them with
     `AIOKafkaAdminClient.incremental_alter_configs`.
 
     Args:
@@ -82,7 +82,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         acknowledgement_mode: "explicit": the application acknowledges each record. "implicit", as
             in Java: each read, and `flush`, accepts all records that were delivered before; `stop`
             releases those of the last read.
-        on_undecodable: What becomes of a record whose deserializer raises, or whose batch is
+        on_undecodable: What happens to a record whose deserializer raises, or whose batch is
             corrupt: "reject" or "release" it with a log line, or "raise" the error from the read.
             Then the application acknowledges the record by topic, partition and offset; see
             `UndeserializedRecord`.
@@ -91,8 +91,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         value_deserializer: Likewise for values.
         check_crcs: Check the CRC of each batch.
         interceptors: `aiokafka_lite.abc.ConsumerInterceptor` objects. They see the records of each
-            response before a read returns them, may change them, and may leave some out, which are
-            accepted then. They cannot replace a record by another, which would have no lock. Their
+            response before a read returns them, may change them, and may omit some; omitted records
+            are accepted. They cannot replace a record by another, which would have no lock. Their
             `on_commit` is never called.
         client_rack: The rack of this client, for the broker's assignor.
         fetch_max_wait_ms: How long a broker may wait for `fetch_min_bytes` of new records, at most
@@ -117,18 +117,17 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         proxy_ssl_context: The TLS context for an "https://" proxy; by default one that trusts the
             system's authorities.
         client_dns_lookup: "use_all_dns_ips": try all addresses of a name, a quarter of a second
-            after each other, and use the first that accepts.
-            "resolve_canonical_bootstrap_servers_only": also replace each bootstrap address by its
-            canonical name, for Kerberos (KIP-235).
+            apart, and use the first that accepts. "resolve_canonical_bootstrap_servers_only": also
+            replace each bootstrap address by its canonical name, for Kerberos (KIP-235).
         metadata_recovery_strategy: "rebootstrap": when no known broker answers, or a broker
             requires it, close all connections and begin at the bootstrap addresses again
             (KIP-899). "none": ask only the known brokers.
-        metadata_recovery_rebootstrap_trigger_ms: It also does so when it has got no metadata for
-            this time (KIP-1102).
-        metadata_cluster_check_enable: True if brokers should check that they are the ones that the
-            client expects at their addresses (KIP-1242, Kafka 4.4).
-        ssl_context: The TLS context for "SSL" and "SASL_SSL". Without it, the following options
-            describe one that is made again when its files change.
+        metadata_recovery_rebootstrap_trigger_ms: The client also bootstraps again when it has
+            received no metadata for this time (KIP-1102).
+        metadata_cluster_check_enable: True to have each broker check that its node id and cluster
+            id are those that the client expects (KIP-1242, Kafka 4.4).
+        ssl_context: The TLS context for "SSL" and "SASL_SSL". Without it, the client creates one
+            from the following options, and recreates it when its files change.
         ssl_cafile, ssl_cadata: The trusted certificates: a path or PEM text; `ssl_cadata` may also
             be DER as bytes. Without both: the system's.
         ssl_certfile, ssl_keyfile, ssl_password: This client's certificate chain and private key:
@@ -143,7 +142,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         sasl_oauth_token_provider: For OAUTHBEARER; called for each connection and
             re-authentication.
         sasl_kerberos_service_name, sasl_kerberos_domain_name: For GSSAPI: the brokers' service, and
-            the host in their principals, by default the one that is dialled.
+            the host in their principals, by default the host that the client connects to.
         sasl_kerberos_principal, sasl_kerberos_keytab, sasl_kerberos_cache: For GSSAPI: the client's
             principal, the file of its keys, and its credential cache; by default those of
             KRB5_CLIENT_KTNAME and KRB5CCNAME. Not in aiokafka.
@@ -383,7 +382,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             IllegalStateError: Called in another event loop than the consumer's, or by a handler of
                 `run`, which would wait for itself; nothing was stopped.
 
-        Cancellation: the connections are closed nevertheless. Acknowledgements may not be sent, and
+        Cancellation: the connections are still closed. Acknowledgements may not be sent, and
             records may stay locked until their locks expire.
         """
         if self._core.refusal is not None:
@@ -403,7 +402,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
     def client(self) -> AIOKafkaClient:
         """A client that shares the consumer's connections and metadata.
 
-        After a `start` that failed, take it anew.
+        After a failed `start`, get it again.
         """
         core = self._core
         return AIOKafkaClient.of(core.cluster, core.options.request_timeout, core.loop)
@@ -512,7 +511,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
         renew_locks: bool = True,
         drain_timeout_ms: float = 20_000,
     ) -> None:
-        """Have each record handled by a coroutine function, many at a time.
+        """Call a coroutine function for each record, many at a time.
 
             async def handle(record):
                 await charge(record.value)
@@ -532,7 +531,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
                 group's limit of deliveries.
             retry_delay_ms: How long the record stays locked after its first failure. The protocol
                 redelivers a released record at once.
-            ordered_by_key: True to handle records of one key and partition one after the other, in
+            ordered_by_key: True to handle records of one key and partition one after another, in
                 the order of their offsets as far as they are acquired. Other members may handle
                 records of the same key at the same time.
             renew_locks: False to let a handler have only the group's lock duration.
@@ -546,7 +545,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             TypeError, KafkaConfigurationError: An argument is invalid, or `handler` does not take a
                 record.
             IllegalStateError: The consumer is not started, or acknowledges implicitly.
-            KafkaError: Records can no longer be acquired, for example without the right to read.
+            KafkaError: Records can no longer be acquired, for example because the client may not
+                read the topic.
 
         Cancellation: handlers are cancelled and their records released.
         """
