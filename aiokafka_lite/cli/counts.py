@@ -10,7 +10,7 @@ __all__ = ["at_least_one", "rate"]
 def at_least_one(text: str) -> int:
     """Return a whole number of at least 1."""
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} should be an integer of at least 1")
     return int(text)
 
 

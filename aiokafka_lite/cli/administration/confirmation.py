@@ -16,7 +16,7 @@ __all__ = ["add_confirmation_flags", "confirmed"]
 
 def add_confirmation_flags(parser: argparse.ArgumentParser) -> None:
     """Add --yes and --dry-run."""
-    parser.add_argument("-y", "--yes", action="store_true", help="do it without asking")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
 
@@ -33,7 +33,7 @@ def confirmed(args: argparse.Namespace, plan: Sequence[str]) -> bool:
     if args.yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("nothing was done: there is no terminal to ask at; add --yes")
+        raise UsageError("nothing was done: there is no terminal for the confirmation; add --yes")
     with _ended_by_signals():
         print("Proceed? [y/N] ", end="", file=sys.stderr, flush=True)
         answer = sys.stdin.readline()

@@ -120,7 +120,7 @@ def _only_of(args: argparse.Namespace, offsets: Offsets, chosen: list[TopicParti
     others = sorted(offsets.keys() - kept.keys())
     if args.topics:
         if not kept:
-            raise CommandError(f"there is no offset of {' '.join(args.topics)} to move to")
+            raise CommandError(f"no offset of {' '.join(args.topics)} to move to")
     elif others:
         missing = (
             f"group {args.group} has no offset of {others[0].topic}/{others[0].partition}"
@@ -160,7 +160,7 @@ def _export(path: str, offsets: Offsets) -> None:
         try:
             print(out.getvalue(), end="", flush=True)  # before anything is moved
         except BrokenPipeError:
-            raise CommandError("--export -: the reader of standard output went away") from None
+            raise CommandError("--export -: the reader of standard output has exited") from None
     else:
         Path(path).write_text(out.getvalue())
 
@@ -182,5 +182,5 @@ async def _refuse_active(lookup: Lookup, group: str) -> None:
         names = ", ".join(f"{each.client_id}@{each.host}" for each in found.members)
         raise CommandError(
             f"group {group} is active ({found.state}): stop its members first"
-            f" ({names or 'none is named'})"
+            f" ({names or 'no member is listed'})"
         )

@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     created.add_argument("--operation", metavar="NAME,..", required=True, help="read, write, ...")
     created.add_argument("--host", metavar="ADDRESS", default="*", help="default: every host")
-    created.add_argument("--prefixed", action="store_true", help="every name that begins so")
+    created.add_argument(
+        "--prefixed", action="store_true", help="match every name with this prefix"
+    )
     created.add_argument("--dry-run", action="store_true", help="print what would be created")
     deleted = actions.add("delete", "delete the ACLs that match", _delete, prints=False)
     _resources(deleted)

@@ -18,7 +18,7 @@ examples:
   aiokafka-lite bench consume load --records 1000000
   aiokafka-lite bench latency load --records 10000
 
-The topic has to exist, and `produce` and `latency` fill it: use one of its own.
+The topic has to exist. `produce` and `latency` write to it: use a dedicated topic.
 """
 
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="N",
             type=at_least_one,
             default=default,
-            help=f"how many records; default: {default:,}",
+            help=f"number of records; default: {default:,}",
         )
         if name != "consume":
             add(
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                 metavar="BYTES",
                 type=at_least_one,
                 default=100,
-                help="bytes of a value; default: 100",
+                help="size of each value in bytes; default: 100",
             )
         if name == "produce":
             add(
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="TIME",
             type=duration,
             default=0.0,
-            help="measure only after so long, such as 5s",
+            help="start measuring after this long, such as 5s",
         )
         add("-J", "--json", action="store_true", help="print the result as JSON")
         add_connection_flags(action)

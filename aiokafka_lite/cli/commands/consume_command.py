@@ -51,9 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="begin with the last N records of each partition; only records count, not the gaps of"
         " compaction and transactions",
     )
-    add("--idle", metavar="TIME", type=duration, help="end after so long without a record")
+    add("--idle", metavar="TIME", type=duration, help="end after this long without a record")
     add("-f", "--format", metavar="FORMAT", help=r"how to write a record; default: %%v\n")
-    add("-J", "--json", action="store_true", help="write JSON lines, from which nothing is missing")
+    add("-J", "--json", action="store_true", help="write complete records as JSON lines")
     add(
         "--value",
         metavar="KIND",

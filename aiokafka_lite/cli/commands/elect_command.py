@@ -19,9 +19,9 @@ __all__ = ["EXAMPLES", "add_arguments", "run"]
 
 EXAMPLES: Final = """
 examples:
-  aiokafka-lite elect                     give every partition its preferred leader again
+  aiokafka-lite elect                     restore the preferred leader of every partition
   aiokafka-lite elect orders:0,1
-  aiokafka-lite elect orders:3 --unclean  let a replica lead that lacks records: they are lost
+  aiokafka-lite elect orders:3 --unclean  even a replica that lacks records, which are lost
 """
 
 

@@ -24,7 +24,7 @@ examples:
   aiokafka-lite group list --state Empty
   aiokafka-lite group describe kitchen --members
   aiokafka-lite group lag kitchen
-  aiokafka-lite group lag --total         one line a group, all groups
+  aiokafka-lite group lag --total         one line per group, all groups
   aiokafka-lite group lag kitchen -w      again every two seconds
   aiokafka-lite group seek kitchen --to @-1h --topic orders
   aiokafka-lite group seek kitchen --export offsets.csv
@@ -59,11 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     lag = actions.add("lag", "print how many records groups are behind", _lag)
     lag.add_argument("groups", metavar="GROUP", nargs="*", help="the groups; default: all")
-    lag.add_argument("--total", action="store_true", help="one line a group")
+    lag.add_argument("--total", action="store_true", help="one line per group")
     lag.add_argument("-w", "--watch", action="store_true", help="again every two seconds")
     described = actions.add("describe", "print the state of groups, and their members", None)
     described.add_argument("groups", metavar="GROUP", nargs="+", help="the groups")
-    described.add_argument("-m", "--members", action="store_true", help="a line a member")
+    described.add_argument("-m", "--members", action="store_true", help="one line per member")
     deleted = actions.add("delete", "delete groups with their offsets", None, prints=False)
     deleted.add_argument("groups", metavar="GROUP", nargs="+", help="the groups to delete")
     add_confirmation_flags(deleted)

@@ -30,8 +30,8 @@ examples:
   aiokafka-lite reassign list
   aiokafka-lite reassign cancel orders
 
-A plan keeps replicas where they are if it can. The file of `apply` is what `plan -o json` prints.
-An entry needs a topic, a partition and its replicas, the preferred leader first.
+A plan keeps replicas on their brokers where possible. `apply --file` takes the output of
+`plan -o json`. An entry needs a topic, a partition and its replicas, the preferred leader first.
 """
 
 SAMPLE_EVERY: Final = 1.0
@@ -96,7 +96,7 @@ async def _apply(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     if bool(args.topics) == (args.file is not None):
         raise UsageError("name the topics to move, or a plan with --file")
     if args.file is not None and (args.to is not None or args.replicas is not None):
-        raise UsageError("--file has the brokers: --to and --replicas do not go with it")
+        raise UsageError("--file names the brokers: it cannot be combined with --to and --replicas")
     if args.file is not None:
         then = _read_plan(args.file)
         now = await _replicas(admin, sorted({tp.topic for tp in then}))

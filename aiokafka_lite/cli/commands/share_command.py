@@ -24,7 +24,7 @@ examples:
   aiokafka-lite share list
   aiokafka-lite share describe workers --members
   aiokafka-lite share lag workers
-  aiokafka-lite share lag --total         one line a group, all share groups
+  aiokafka-lite share lag --total         one line per group, all share groups
   aiokafka-lite share seek workers --to start --dry-run
   aiokafka-lite share seek workers --to @-1h --topic jobs:0,1
   aiokafka-lite share delete-offsets workers --topic jobs
@@ -52,11 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     described = actions.add("describe", "print the state of share groups, and their members", _show)
     described.add_argument("groups", metavar="GROUP", nargs="+", help="the share groups")
-    described.add_argument("-m", "--members", action="store_true", help="a line a member")
+    described.add_argument("-m", "--members", action="store_true", help="one line per member")
     purpose = "print where share groups are in each partition, and how many records are left"
     lag = actions.add("lag", purpose, _lag)
     lag.add_argument("groups", metavar="GROUP", nargs="*", help="the share groups; default: all")
-    lag.add_argument("--total", action="store_true", help="one line a group")
+    lag.add_argument("--total", action="store_true", help="one line per group")
     purpose = "move a share group without members, which delivers records from there on"
     sought = actions.add("seek", purpose, None, prints=False)
     sought.add_argument("group", metavar="GROUP", help="the share group to move")

@@ -44,8 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     described = actions.add("describe", "describe topics", _describe)
     described.add_argument("topics", metavar="TOPIC", nargs="+", help="the topics to describe")
     _regex(described)
-    described.add_argument("-p", "--partitions", action="store_true", help="a line a partition")
-    described.add_argument("-c", "--configs", action="store_true", help="a line a configuration")
+    described.add_argument("-p", "--partitions", action="store_true", help="one line per partition")
+    described.add_argument(
+        "-c", "--configs", action="store_true", help="one line per configuration"
+    )
     described.add_argument(
         "--unhealthy",
         action="store_true",
@@ -96,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         altered.add_argument(flag, metavar=shape, action="append", default=[], help=purpose)
     altered.add_argument(
-        "--partitions", metavar="N", type=int, help="grow to so many partitions in total"
+        "--partitions", metavar="N", type=int, help="increase the total number of partitions to N"
     )
     add_confirmation_flags(altered)
 

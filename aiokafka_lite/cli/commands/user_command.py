@@ -69,10 +69,10 @@ def _new_password(args: argparse.Namespace) -> str:
     if args.password_stdin:
         password = sys.stdin.readline().rstrip("\r\n")
     elif not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask for the password at: add --password-stdin")
+        raise UsageError("there is no terminal to prompt for the password: add --password-stdin")
     else:
         password = getpass.getpass(f"New password for {args.name}: ")
-        if getpass.getpass("The same again: ") != password:
+        if getpass.getpass("Repeat the password: ") != password:
             raise UsageError("the passwords differ; nothing was done")
     if not password:
         raise UsageError("the password is empty; nothing was done")

@@ -120,8 +120,8 @@ def share_arguments(settings: Settings) -> dict[str, Any]:
     for name in sorted(of_other_groups - _SHARE_OPTIONS.keys() - _SHARE_MEMBER_OPTIONS.keys()):
         if settings.sources.get(name) == "-X":
             raise UsageError(
-                f"-X {name}: members of a share group have no such option; `aiokafka-lite config"
-                " get group GROUP` prints what the group has instead"
+                f"-X {name}: share groups have no such option; `aiokafka-lite config"
+                " get group GROUP` prints the group's configurations"
             )
     arguments = shared_arguments(settings) | _converted(settings.options, _SHARE_OPTIONS)
     arguments |= _of_members(settings, _SHARE_MEMBER_OPTIONS)

@@ -228,8 +228,8 @@ def _complete_security(settings: Settings, prompt: Callable[[str], str] | None) 
         user = options["sasl.username"]
         if prompt is None and not _has_terminal():
             raise UsageError(
-                f"a password for user {user!r} is needed, and there is no terminal to ask at: set"
-                f" {ENVIRONMENT}SASL_PASSWORD, or sasl.password in a profile or a file for -F"
+                f"a password for user {user!r} is needed, and there is no terminal to prompt for "
+                f"it: set {ENVIRONMENT}SASL_PASSWORD, or sasl.password in a profile or a -F file"
             )
         try:
             options["sasl.password"] = (prompt or _ask)(f"Password for {user}: ")

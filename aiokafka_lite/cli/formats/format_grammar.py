@@ -104,7 +104,7 @@ def _escape(text: str, at: int, whole: str) -> tuple[bytes, int]:
         except ValueError:
             pass  # reported below, with the whole format
     raise UsageError(
-        f"format {whole!r}: \\{code} is no escape; use \\n \\t \\r \\0 \\e \\\\ or \\xNN"
+        f"format {whole!r}: \\{code} is not an escape; use \\n \\t \\r \\0 \\e \\\\ or \\xNN"
     )
 
 
@@ -120,7 +120,7 @@ def _verb(text: str, at: int, whole: str, verbs: frozenset[str]) -> tuple[Verb, 
     canonical = kcat.get(name, name) if verbs is _ALL else name
     if canonical not in verbs:
         known = " ".join(f"%{each}" for each in sorted(verbs))
-        raise UsageError(f"format {whole!r}: %{name} is no verb; use {known} or %%")
+        raise UsageError(f"format {whole!r}: %{name} is not a verb; use {known} or %%")
     if canonical == "h" and modifier:
         return Verb("h", modifier, _parse(modifier, whole, frozenset("kvKV"))), at
     _check_modifier(canonical, modifier, whole)

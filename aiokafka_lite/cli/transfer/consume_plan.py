@@ -54,7 +54,7 @@ class Plan:
             raise UsageError("-X group.id: use -g, or --share-group")
         offset = parse_offset("start" if args.offset is None else args.offset)
         if args.tail is not None and args.offset is not None:
-            raise UsageError("--tail and -o exclude each other")
+            raise UsageError("--tail and -o cannot be combined")
         if args.share_group is not None:
             _check_share_group(args)
             arguments = share_arguments(settings) | {"group_id": args.share_group}
@@ -112,11 +112,11 @@ def _check_share_group(args: argparse.Namespace) -> None:
     }
     for flag, given in refused.items():
         if given:
-            raise UsageError(f"{flag} and --share-group exclude each other")
+            raise UsageError(f"{flag} and --share-group cannot be combined")
     group = args.share_group
     if args.offset is not None:
         raise UsageError(
-            "-o and --share-group exclude each other. To begin elsewhere use `aiokafka-lite share"
+            "-o and --share-group cannot be combined. To begin elsewhere use `aiokafka-lite share"
             f" seek {group}`, or for a new group `aiokafka-lite config set group {group}"
             " share.auto.offset.reset=earliest`"
         )
@@ -127,14 +127,14 @@ def _check_share_group(args: argparse.Namespace) -> None:
         )
     if args.grep:
         raise UsageError(
-            "--grep and --share-group exclude each other: a record that it hides would be taken"
+            "--grep and --share-group cannot be combined: a record that it hides would be taken"
             " from the other members. Filter the output instead"
         )
 
 
 def _check_group(args: argparse.Namespace, offset: OffsetRange) -> None:
     if args.partitions is not None:
-        raise UsageError("-p and -g exclude each other: the group assigns the partitions")
+        raise UsageError("-p and -g cannot be combined: the group assigns the partitions")
     if args.exit or args.tail is not None:
         raise UsageError("-e and --tail need a reader without a group; with -g use --idle or -n")
     start = offset.start
@@ -164,7 +164,7 @@ def _partitions(text: str) -> list[int]:
 def _writer(args: argparse.Namespace) -> RecordWriter:
     if args.json:
         if args.format is not None:
-            raise UsageError("-J and -f exclude each other")
+            raise UsageError("-J and -f cannot be combined")
         from aiokafka_lite.cli.formats.json_lines import json_line_writer
 
         return json_line_writer(args.value, keys_only=args.keys_only)

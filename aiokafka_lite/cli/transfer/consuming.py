@@ -322,7 +322,7 @@ class _Reading:
 
     async def _close_finished(self) -> None:
         """Close partitions whose position passed their end over offsets without a record."""
-        # The position in a topic that was deleted meanwhile is looked up for ever.
+        # The position in a topic that was deleted meanwhile is looked up forever.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_EVERY):
                 for tp in [tp for tp in self.open if tp in self._ends]:

@@ -88,7 +88,7 @@ class CopyPlan:
 def _settings_there(args: argparse.Namespace, here: Settings) -> Settings:
     """Return the settings of the target cluster: a profile, or the source's at other addresses."""
     if args.to_profile is not None and args.to is not None:
-        raise UsageError("--to and --to-profile exclude each other")
+        raise UsageError("--to and --to-profile cannot be combined")
     if args.to is not None:
         return gather(argparse.Namespace(**(vars(args) | {"bootstrap": args.to})))
     if args.to_profile is None:
@@ -259,7 +259,7 @@ class _Copying:
         self, consumer: AIOKafkaConsumer, only: TopicPartition | None = None
     ) -> None:
         """Close partitions whose position passed their end, also over offsets without a record."""
-        # The position in a topic that was deleted meanwhile is looked up for ever.
+        # The position in a topic that was deleted meanwhile is looked up forever.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE):
                 for tp in list(self._ends) if only is None else [only]:

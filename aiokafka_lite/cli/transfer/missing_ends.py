@@ -74,9 +74,9 @@ class MissingEnds:
         for tp in partitions:
             # The metadata keeps the partitions of a topic that was known.
             if described[tp.topic].error in (UnknownTopicOrPartitionError, UnknownTopicIdError):
-                raise CommandError(f"topic {tp.topic!r} does not exist any more")
+                raise CommandError(f"topic {tp.topic!r} no longer exists")
             if tp.partition not in known[tp.topic]:
-                raise CommandError(f"topic {tp.topic!r} has no partition {tp.partition} any more")
+                raise CommandError(f"topic {tp.topic!r} no longer has partition {tp.partition}")
         last = await self._lookup.offsets(dict.fromkeys(partitions, LATEST))
         for tp in partitions:
             if last[tp] < self._ends[tp]:

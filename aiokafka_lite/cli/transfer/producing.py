@@ -136,7 +136,7 @@ class Plan:
 def _reader(args: argparse.Namespace) -> ValueReader | Reader:
     ways = [args.json, args.format is not None, args.key_delimiter is not None]
     if sum(ways) > 1:
-        raise UsageError("-J, -f and -K exclude each other")
+        raise UsageError("-J, -f and -K cannot be combined")
     if args.value not in ("auto", "json") or (args.value != "auto" and not args.json):
         raise UsageError("--value is `auto` or `json`, and needs -J")
     if args.json:
@@ -213,7 +213,7 @@ async def _produce(plan: Plan) -> int:
                 if plan.transactional
                 else f"{sending.count} records were sent, and no more of the input"
             )
-            raise CommandError(f"the reader of standard output went away: {ended}") from None
+            raise CommandError(f"the reader of standard output has exited: {ended}") from None
     except BaseException:
         await producer.stop(timeout=STOP_WITHIN)
         raise

@@ -184,7 +184,7 @@ def test_offsets_of_partitions_that_are_new_to_the_group_are_not_left_out_silent
     assert kafka_broker.committed("g") == {("a", 0): 1}
     kafka_broker.create_topic("b", 1)
     other = ("--topic", "b", "--new-topics")
-    run(*seek, *other, status=1, says="there is no offset of b to move to")
+    run(*seek, *other, status=1, says="no offset of b to move to")
 
 
 @pytest.mark.parametrize("form", [(), ("--total",)])

@@ -134,7 +134,7 @@ def test_port_in_use_fails(capsys: pytest.CaptureFixture[str]) -> None:
         (["--topics", "orders:0"], "'orders:0' is not NAME or NAME:PARTITIONS"),
         (["--listen", "9092"], "'9092' is not HOST:PORT"),
         (["--listen", "localhost:70000"], "'localhost:70000' is not HOST:PORT"),
-        (["--brokers", "0"], "'0' is not an integer of at least 1"),
+        (["--brokers", "0"], "'0' should be an integer of at least 1"),
         (["--user", "alice"], "a user must have the form NAME:PASSWORD"),
         (["--config", "group.max.size"], "'group.max.size' is not NAME=VALUE"),
         (["--log-level", "loud"], "invalid choice: 'loud'"),

@@ -196,7 +196,7 @@ def test_copy_between_clusters(run: Run, cluster: FakeCluster) -> None:
         run("profile", "add", "other", "-b", address)
         arguments = ("topic", "copy", "orders", "orders", "--to-profile", "other")
         run(*arguments, "-b", cluster.bootstrap_servers, "-o", "end", says="copied 0 records")
-        run(*arguments, "--to", address, status=2, says="exclude each other")
+        run(*arguments, "--to", address, status=2, says="cannot be combined")
 
 
 def test_copy_ends_at_the_first_record_that_the_target_refuses(

@@ -98,12 +98,12 @@ def test_lock_that_expired_before_the_write_is_reported(
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (("-e",), "-e and --share-group exclude each other"),
+        (("-e",), "-e and --share-group cannot be combined"),
         (("-g", "h"), "-g and --share-group"),
         (("--tail", "1"), "--tail and --share-group"),
         (("-o", "end"), "share seek g"),
         (("--committed",), "share.isolation.level=read_committed"),
-        (("--grep", "v:x"), "--grep and --share-group exclude each other"),
+        (("--grep", "v:x"), "--grep and --share-group cannot be combined"),
         (("-X", "isolation.level=read_committed"), "config get group GROUP"),
         (("-X", "max.poll.records=x"), "should be a whole number"),
     ],
