@@ -313,6 +313,8 @@ class ConsumerCore:
                 error,
                 extra=log_extra(self.options.log_name),
             )
+        if self.stopping:  # `stop` ends the waits above, or a listener called it
+            raise ConsumerStoppedError()
         self.push.start(self.metrics.pushed)
 
     async def _assign_first(self) -> None:

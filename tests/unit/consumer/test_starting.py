@@ -184,3 +184,52 @@ async def test_a_context_that_was_not_entered_needs_no_stop() -> None:
                 raise AssertionError("nobody listens there")
         gc.collect()
     assert [str(each.message) for each in caught] == []
+
+
+async def test_a_stop_while_start_waits_for_a_listener(
+    make: MakeConsumer, cluster: FakeCluster
+) -> None:
+    class Endless(ConsumerRebalanceListener):
+        called = asyncio.Event()
+
+        async def on_partitions_revoked(self, revoked: object) -> None: ...
+
+        async def on_partitions_assigned(self, assigned: object) -> None:
+            self.called.set()
+            await asyncio.Event().wait()
+
+    consumer = make(group_id="g")
+    consumer.subscribe(["orders"], listener=Endless())
+    starting = asyncio.create_task(consumer.start())
+    await Endless.called.wait()
+    await consumer.stop()
+    with pytest.raises(ConsumerStoppedError):
+        await starting
+
+
+async def test_a_stop_by_a_listener_ends_the_start(
+    make: MakeConsumer, cluster: FakeCluster
+) -> None:
+    class Stopping(ConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: object) -> None: ...
+
+        async def on_partitions_assigned(self, assigned: object) -> None:
+            await consumer.stop()
+
+    consumer = make(group_id="g")
+    consumer.subscribe(["orders"], listener=Stopping())
+    with pytest.raises(ConsumerStoppedError):
+        await consumer.start()
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+async def test_a_stop_while_start_looks_up_positions(
+    make: MakeConsumer, cluster: FakeCluster, group: str | None
+) -> None:
+    lookup = cluster.control(ApiKey.LIST_OFFSETS, drop=True, times=None)
+    consumer = make("orders", group_id=group, auto_offset_reset="latest")
+    starting = asyncio.create_task(consumer.start())
+    await lookup.struck()
+    await consumer.stop()
+    with pytest.raises(ConsumerStoppedError):
+        await starting
