@@ -27,7 +27,7 @@ from aiokafka_lite.cli.failures import (
     complain,
     drop_stdout,
 )
-from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.errors import KafkaConfigurationError, KafkaError
 
 __all__ = ["Work", "configure_logging", "execute", "run_prepared"]
 
@@ -79,7 +79,7 @@ def execute(verb: str, work: Work) -> int:
     except (ClosedPipe, BrokenPipeError):
         drop_stdout()
         return OK
-    except UsageError as error:
+    except (UsageError, KafkaConfigurationError) as error:  # a client refuses its options
         complain(verb, error)
         return USAGE
     except (CommandError, KafkaError, OSError, ValueError) as error:

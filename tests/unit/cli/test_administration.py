@@ -111,6 +111,22 @@ def test_configs_are_read_and_changed(run: Run) -> None:
     run("config", "set", "topic", "a", "retention.ms=x", "-y", status=1, says="InvalidConfig")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("topic", "list", "-b", "http://127.0.0.1:9092"), "begins with the scheme http://"),
+        (("consume", "a", "-e", "-X", "fetch.max.bytes=-1"), "should be at least 1, not -1"),
+        (("produce", "a", "-X", "acks=7"), "`acks` should be 0, 1, -1 or 'all', not 7"),
+        (("top", "--once", "-b", "127.0.0.1:99999"), "a port of 1 to 65535"),
+    ],
+)
+def test_options_that_a_client_refuses_are_invalid_arguments(
+    kafka_broker: FakeCluster, run: Run, arguments: tuple[str, ...], says: str
+) -> None:
+    kafka_broker.create_topic("a")
+    run(*arguments, status=2, says=says)
+
+
 def test_groups_and_their_lag(kafka_broker: FakeCluster, run: Run) -> None:
     kafka_broker.create_topic("a", 1)
     for _ in range(5):
