@@ -102,8 +102,10 @@ async def _set(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     plan = []
     for change in changes:
         entry = before.get(change.name)
-        old = None if entry is None else SECRET if entry.sensitive else entry.value
-        new = SECRET if entry is not None and entry.sensitive else change.value
+        secret = entry is not None and entry.sensitive
+        value = None if entry is None else entry.value
+        old = SECRET if secret else "none" if value is None else value
+        new = SECRET if secret else change.value
         if change.value is None:
             new = "the default"
         plan.append(f"{args.type} {args.name}: {change.name} {old} -> {new or 'nothing'}")

@@ -127,6 +127,12 @@ def test_options_that_a_client_refuses_are_invalid_arguments(
     run(*arguments, status=2, says=says)
 
 
+def test_a_name_without_a_configuration_has_no_old_value(run: Run) -> None:
+    run("topic", "create", "a")
+    change = ("config", "set", "topic", "a", "retentin.ms=1")
+    run(*change, "--dry-run", says="topic a: retentin.ms none -> 1")
+
+
 def test_groups_and_their_lag(kafka_broker: FakeCluster, run: Run) -> None:
     kafka_broker.create_topic("a", 1)
     for _ in range(5):
