@@ -5,19 +5,23 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aiokafka_lite.cli.administration.actions import Actions, pairs, report, run_action
 from aiokafka_lite.cli.administration.confirmation import add_confirmation_flags, confirmed
 from aiokafka_lite.cli.administration.output import Output
 from aiokafka_lite.cli.failures import OK, CommandError, UsageError
+from aiokafka_lite.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     from aiokafka_lite.admin.client import AIOKafkaAdminClient
     from aiokafka_lite.admin.topics.description import PartitionDescription, TopicDescription
+    from aiokafka_lite.errors import KafkaError
     from aiokafka_lite.structs import TopicPartition
 
 __all__ = ["EXAMPLES", "add_arguments", "run"]
+
+_K = TypeVar("_K")
 
 EXAMPLES: Final = """
 examples:
@@ -81,11 +85,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a configuration of the topics, such as retention.ms=86400000; may be repeated",
     )
+    created.add_argument(
+        "--if-not-exists", action="store_true", help="ignore topics that already exist"
+    )
     created.add_argument("--dry-run", action="store_true", help="only check whether it is possible")
 
     deleted = actions.add("delete", "delete topics with all their records", _delete, prints=False)
     deleted.add_argument("topics", metavar="TOPIC", nargs="+", help="the topics to delete")
     _regex(deleted)
+    deleted.add_argument("--if-exists", action="store_true", help="ignore topics that do not exist")
     add_confirmation_flags(deleted)
 
     altered = actions.add("alter", "change configurations, add partitions", _alter, prints=False)
@@ -223,14 +231,19 @@ async def _create(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         }
         for name, each in created.valid().items()
     ]
-    if rows:
+    errors = created.errors()
+    if args.if_not_exists:
+        errors = _without(errors, TopicAlreadyExistsError)
+    if rows or not errors:
         Output(args).rows(["topic", "partitions", "replicas", "created"], rows, ["topic_id"])
-    return report("topic", created.errors())
+    return report("topic", errors)
 
 
 async def _delete(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     names = await _chosen(admin, args)
     described = await admin.describe_topics(names, typed=True)
+    ignored = (UnknownTopicOrPartitionError,) if args.if_exists else ()
+    errors = _without(described.errors(), *ignored)
     found = described.valid().values()
     if found:
         ends, _ = await _known_ends(admin, found)
@@ -245,9 +258,13 @@ async def _delete(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
             )
         if confirmed(args, plan):
             deleted = await admin.delete_topics([topic.name for topic in found])
-            failed = report("topic", deleted.errors())
-            return report("topic", described.errors()) or failed
-    return report("topic", described.errors())
+            failed = report("topic", _without(deleted.errors(), *ignored))
+            return report("topic", errors) or failed
+    return report("topic", errors)
+
+
+def _without(errors: dict[_K, KafkaError], *ignored: type[KafkaError]) -> dict[_K, KafkaError]:
+    return {name: error for name, error in errors.items() if not isinstance(error, ignored)}
 
 
 async def _alter(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
@@ -418,7 +435,7 @@ async def _chosen(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> list[
     if not args.regex:
         return list(dict.fromkeys(args.topics))
     found = _matching(sorted(await admin.list_topics(list_internal=False)), args.topics)
-    if not found:
+    if not found and not getattr(args, "if_exists", False):
         raise CommandError(f"no topic matches {' '.join(args.topics)!r}")
     return found
 

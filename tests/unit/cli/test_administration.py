@@ -48,6 +48,24 @@ def test_each_failed_topic_is_reported(run: Run) -> None:
     run("topic", "describe", "a", "nope", status=1, says="nope")
 
 
+def test_existing_topics_may_be_ignored_when_topics_are_created(run: Run) -> None:
+    rows(run, "topic", "create", "a")
+    created = rows(run, "topic", "create", "a", "b", "--if-not-exists")
+    assert [each["topic"] for each in created] == ["b"]
+    assert rows(run, "topic", "create", "a", "--if-not-exists") == []
+    says = "InvalidReplicationFactorError"
+    run("topic", "create", "a", "c", "-r", "9", "--if-not-exists", status=1, says=says)
+
+
+def test_missing_topics_may_be_ignored_when_topics_are_deleted(run: Run) -> None:
+    run("topic", "create", "a")
+    run("topic", "delete", "a", "nope", "--if-exists", "--yes", says="delete topic a")
+    assert rows(run, "topics") == []
+    run("topic", "delete", "a", "--if-exists", "--yes")
+    run("topic", "delete", "-r", "a|b", "--if-exists", "--yes")
+    run("topic", "delete", "a", "--yes", status=1, says="UnknownTopicOrPartitionError")
+
+
 def test_dry_run_changes_nothing(run: Run, kafka_broker: FakeCluster) -> None:
     run("topic", "create", "a", "--dry-run")
     assert "a" not in kafka_broker.state.topics
