@@ -150,7 +150,7 @@ test: ## Run all tests except long ones and those of old brokers, in both builds
 check: ready ## Run make test, lint and docs with one summary, as CI does
 	@$(GATES) $(PARTS) test-other-python lint docs bench-gate
 
-release-check: ready ## Run what make check leaves out and a release needs; hours
+release-check: ready ## Run what a release needs in addition to make check; takes hours
 	@$(GATES) --slots 1 --limit 14400 $(RELEASE)
 
 test-fast: $(DONE)/spark ## Run the tests that need neither Kafka nor Java
@@ -251,7 +251,7 @@ endurance: $(DONE)/spark ## Run all workloads on one failing cluster for hours, 
 	$(BIN)/python -m tests.faults.endurance --hours $(or $(HOURS),4) --minutes $(or $(MINUTES),15) \
 		--seed $(or $(SEED),1) --output $(or $(OUTPUT),build/endurance) $(FLAGS)
 
-fault-bill: $(DONE)/interop ## Measure how long records stop to flow at each fault, beside aiokafka and confluent-kafka; REPEATS=5 SEED=1 OUTPUT=build/fault-bill
+fault-bill: $(DONE)/interop ## Measure how long records stop flowing after each fault, compared with aiokafka and confluent-kafka; REPEATS=5 SEED=1 OUTPUT=build/fault-bill
 	$(BIN)/python -m tests.faults.fault_bill --repeats $(or $(REPEATS),5) --seed $(or $(SEED),1) \
 		--output $(or $(OUTPUT),build/fault-bill) $(FLAGS)
 

@@ -77,10 +77,10 @@ def _clients(
     never = SASL_REFUSED | TLS_REFUSED
     secured = (SASL_OPTIONS | TLS_OPTIONS | {"security.protocol"}) - never
     rows = [
-        ("honoured", _list([*taken, *also])),
-        ("honoured: security", _list(secured)),
-        ("taken, without effect", _list(no_effect)),
-        ("refused: what only Java can do", _list(never)),
+        ("supported", _list([*taken, *also])),
+        ("supported: security", _list(secured)),
+        ("accepted, without effect", _list(no_effect)),
+        ("refused: Java only", _list(never)),
         *(("refused", f"`{name}`: {why}.") for name, why in sorted(refused.items())),
     ]
     return _table(("", "`kafka.` and"), rows)
