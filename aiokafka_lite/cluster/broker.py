@@ -8,9 +8,9 @@ commit.
 Non-obvious:
 - At most one connection attempt is in progress for a purpose; all callers that need the connection
   await the same outcome. Cancelling one caller stops only its own wait.
-- The backoff belongs to the broker, not to the purpose: one refused connection delays them all, and
-  attempts that fail concurrently count as one failure. A lost connection is replaced at once if it
-  lived longer than the shortest backoff.
+- The backoff belongs to the broker, not to the purpose: one refused connection delays all of them,
+  and attempts that fail concurrently count as one failure. A lost connection is replaced at once if
+  it lived longer than the shortest backoff.
 - A `Broker` lives as long as its cluster and represents a node id. When its address changes, its
   connections to the old address are closed.
 - An attempt's outcome is a bare future that is never cancelled. It is resolved however the
@@ -98,7 +98,7 @@ class Broker:
         on_lost: Called with this broker and the error when a connection is lost, not closed.
         on_refused: Called with this broker and the error when an attempt failed.
         cluster_id: Returns the id of the cluster that the broker belongs to, for brokers that check
-            it; None if it is unknown or not to be checked.
+            it; None if it is unknown or must not be checked.
     """
 
     def __init__(
@@ -139,8 +139,8 @@ class Broker:
         return waiting + len(self._attempts)
 
     def silent_for(self, now: float) -> float | None:
-        """Seconds for which the broker has owed an answer, the longest of all connections, beyond
-        the time that it may hold a request; None if it owes none. `now` is loop time."""
+        """Seconds for which a response has been overdue, at most over all connections, beyond the
+        time that the broker may hold a request; None if none is pending. `now` is loop time."""
         longest: float | None = None
         for purpose, connection in self._connections.items():
             if not purpose.may_wait and (silent_for := connection.silent_for(now)) is not None:
@@ -313,9 +313,9 @@ class Broker:
     def _not_a_broker(self, error: KafkaProtocolError) -> KafkaError:
         """Return the error of an attempt that reached a server of another kind.
 
-        At a bootstrap address, that is a wrong configuration. But a broker was at this one: another
-        server has got its address, and the cluster will report where the broker is now, or that it
-        is gone. No request was sent, so callers may try again.
+        At a bootstrap address, this means a wrong configuration. But a broker used this address
+        before: another server has taken it over, and the cluster will report the broker's new
+        address, or that the broker was removed. No request was sent, so callers may try again.
         """
         return KafkaConnectionError(*error.args) if self.node_id >= 0 else error
 

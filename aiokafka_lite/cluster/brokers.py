@@ -18,7 +18,7 @@ from aiokafka_lite.errors import KafkaConnectionError, KafkaError
 from aiokafka_lite.net.connection_options import ConnectionOptions
 
 SUSPECT_AFTER = 1.0
-"""Seconds for which a broker may owe an answer before other brokers are preferred."""
+"""Seconds that a response may be overdue before other brokers are preferred."""
 
 
 class Brokers:
@@ -57,12 +57,12 @@ class Brokers:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Close every connection and forget every broker but the bootstrap addresses."""
+        """Close every connection and drop every broker except the bootstrap addresses."""
         self.close()
         self._seeds = [
             self._new(Node(-1 - i, host, port)) for i, (host, port) in enumerate(self._addresses)
         ]
-        random.shuffle(self._seeds)  # so that many clients do not all begin with the first
+        random.shuffle(self._seeds)  # so that many clients do not all start with the first one
         self._known = {}
         self._live = []
 
@@ -81,7 +81,7 @@ class Brokers:
         wanted = list(dict.fromkeys(addresses))
         for address, seed in present.items():
             if address not in wanted:
-                # The cluster is open: who waits for this address tries another one.
+                # The cluster is open: callers that wait for this address try another one.
                 seed.close(KafkaConnectionError(f"{seed} was replaced"))
         lowest = min((seed.node_id for seed in self._seeds), default=0)
         self._seeds = [
@@ -181,8 +181,8 @@ def _by_load(brokers: Iterable[Broker]) -> list[Broker]:
     now = asyncio.get_running_loop().time()
     usable = [b for b in brokers if b.connected() is not None or not b.blacked_out(now)]
     random.shuffle(usable)
-    # A broker that throttles does not answer for a while, however few its requests in flight, and
-    # one that owes an answer may not answer at all.
+    # A broker that throttles does not answer for a while, however few requests are in flight, and
+    # one with an overdue response may not answer at all.
     usable.sort(
         key=lambda broker: (
             broker.throttles,

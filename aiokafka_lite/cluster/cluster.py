@@ -1,14 +1,14 @@
 """The client's view of a Kafka cluster: up-to-date metadata, and the brokers.
 
-A `Cluster` begins at the bootstrap addresses, learns the brokers from the first one that answers,
-and then sends requests to the least loaded known broker. The modules in `refresh` keep its metadata
-up to date. It therefore finds a cluster whose addresses have all changed without a restart.
+A `Cluster` starts with the bootstrap addresses, gets the list of brokers from the first one that
+answers, and then sends requests to the least loaded known broker. The modules in `refresh` keep its
+metadata up to date, so it finds a cluster whose addresses have all changed, without a restart.
 
 Non-obvious:
 - `metadata` is replaced between two awaits and never modified. Listeners run right then, in the
   event loop, and must not block.
-- A start that fails or is cancelled leaves nothing behind, and the next one begins afresh. Topics
-  and listeners stay, and versions keep increasing, so that an old version never looks new.
+- A start that fails or is cancelled leaves nothing behind, and the next one starts from scratch.
+  Topics and listeners stay, and versions keep increasing, so that an old version never looks new.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Cluster:
         metadata_max_age: Metadata is refreshed at least this often, in seconds.
         retry_backoff: Pause between refreshes, in seconds; doubles while they fail.
         retry_backoff_max: Upper bound of that pause, in seconds.
-        topic_expiry: Seconds after which an unused topic from `add_topic` is forgotten.
+        topic_expiry: Seconds after which an unused topic from `add_topic` is dropped.
         allow_auto_create_topics: True if a metadata request may create a topic, where the broker
             allows it. Brokers before 0.11 ignore this and follow their own configuration.
 
@@ -164,7 +164,7 @@ class Cluster:
             )
         began = asyncio.get_running_loop().time()
         try:
-            # With a deadline, the start retries rather than raise what the log then has to say.
+            # With a deadline, `start` retries instead of raising, so the log must report the error.
             refreshing = self._refresh.run(log_first=deadline is not None)
             self._refreshing = self._tasks.spawn(refreshing, "refresh metadata")
             self._refreshing.add_done_callback(self._on_refreshing_done)
@@ -279,7 +279,7 @@ class Cluster:
         return self._refresh.schedule.age(now)
 
     def reach(self, now: float) -> Reach:
-        """Which brokers answer, as far as is known without a request.
+        """Which brokers answer, judged without sending a request.
 
         Args:
             now: In loop time.
@@ -418,8 +418,8 @@ class Cluster:
         return broker
 
     def expect_answer(self) -> None:
-        """A produce or fetch request was just sent: leave its broker if it stays silent and the
-        cluster removes it."""
+        """A produce or fetch request was just sent: abandon its broker if it does not respond and
+        the cluster removes it."""
         self._silent.expect_answer()
 
     def lacks_api(self, api_key: int) -> bool:
@@ -471,7 +471,7 @@ class Cluster:
 
     def _on_refreshing_done(self, task: asyncio.Task[None]) -> None:
         if task is self._refreshing:
-            self.abort()  # however it ended: a closed client is better than one that hangs
+            self.abort()  # even after an error: a closed client is better than one that hangs
 
     def _on_refreshed(self, newer: Metadata) -> None:
         self._adopt(newer)

@@ -1,9 +1,9 @@
-"""Leaves a coordinator that does not respond, once another broker has replaced it.
+"""Abandons a coordinator that does not respond, once another broker has replaced it.
 
 A broker that hangs or is cut off does not answer and does not close its connections, so requests
 would wait for their full timeout: `request_timeout_ms`, or minutes for a JoinGroup. The cluster
-replaces the broker far sooner. So while an answer is missing, other brokers are asked for the
-coordinator. If it is still the same broker, its answer is awaited further.
+replaces the broker far sooner. So while a response is overdue, the client asks other brokers for
+the coordinator. If it is still the same broker, the client keeps waiting for its response.
 
 Non-obvious: the requests of a transaction are many and short, so one timer serves all answers. When
 it fires, it checks the age of the oldest answer that is missing; without one, it is not set again.
@@ -41,7 +41,7 @@ class AwaitedAnswer(Protocol):
     """An answer that is awaited, such as a future."""
 
     def done(self) -> bool:
-        """True if it has arrived, or is not awaited any more."""
+        """True if it has arrived, or nothing awaits it."""
 
 
 class _Watched(NamedTuple):
@@ -91,7 +91,7 @@ class CoordinatorWatch:
             kind, key: The group or the transactional id.
             node_id: The coordinator's node id.
             answer: The answer that is awaited.
-            leave: Called if another broker is the coordinator now; fails the answer.
+            leave: Called if another broker is now the coordinator; fails the answer.
         """
         if self._closed:
             return
@@ -128,7 +128,7 @@ class CoordinatorWatch:
             self._arm(self._watched[0].since - overdue)
 
     async def _look_up(self, silent: Collection[tuple[CoordinatorKind, str]]) -> None:
-        """Ask other brokers for coordinators, and leave those that were replaced."""
+        """Ask other brokers for coordinators, and abandon those that were replaced."""
         try:
             for kind, key in silent:
                 await self._look_up_one(kind, key)

@@ -41,10 +41,10 @@ class Coordinators:
         self._nodes[kind, key] = node_id
 
     def forget(self, kind: CoordinatorKind, key: str, node_id: int | None = None) -> None:
-        """Forget a coordinator that is wrong or unreachable; the next use looks it up again.
+        """Drop a coordinator that is wrong or unreachable; the next use looks it up again.
 
         Args:
-            node_id: Forget it only if it is still this node; None: in any case.
+            node_id: Drop it only if it is still this node; None: in any case.
         """
         if node_id is None or self._nodes.get((kind, key)) == node_id:
             self._nodes.pop((kind, key), None)

@@ -2,10 +2,10 @@
 
 A consumer that subscribes by pattern requests all topics every five minutes, and the admin client
 describes them. A response with 100,000 partitions takes half a second to decode and a third of a
-second to merge. In one go, that would block the event loop. So the bytes of a large response are
-kept, and decoded and merged partition by partition, with a yield to the event loop every `SLICE`
-seconds. Decoded objects are dropped as soon as they are merged, which also saves the garbage
-collector work.
+second to merge. Done in one step, this would block the event loop. So the bytes of a large response
+are kept; they are decoded and merged partition by partition, with a yield to the event loop every
+`SLICE` seconds. Decoded objects are dropped as soon as they are merged, which also saves the
+garbage collector work.
 
 Meanwhile the old snapshot stays in use, and leader hints still apply (`Merging.finish`).
 
@@ -40,7 +40,7 @@ _SLICED_FROM: Final = 9
 
 
 class TopicSink(Protocol):
-    """Takes the topics of a response, partition by partition, such as `Merging`."""
+    """Receives the topics of a response, partition by partition; `Merging` is one."""
 
     def begin(self, cluster_id: str | None) -> None:
         """A response from a cluster begins (None: the id is not reported)."""
@@ -72,7 +72,7 @@ class Slices:
         return perf_counter() >= self._until
 
     async def pause(self) -> None:
-        """Let the event loop do what is due, and begin the next slice. Cancellation: safe."""
+        """Let the event loop run pending callbacks, and begin the next slice. Cancellation: safe."""
         await asyncio.sleep(0)
         self._until = perf_counter() + SLICE
 

@@ -41,7 +41,7 @@ class LeaderRequests:
             self._loop.call_later(self._cluster.retry_backoff.delay(self._failures), self._on_timer)
 
     def close(self) -> None:
-        """Request nothing any more. Idempotent."""
+        """Stop requesting. Idempotent."""
         self._closed = True
 
     def _on_timer(self) -> None:

@@ -146,8 +146,8 @@ class Topic(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """True if another request would bring nothing new: every partition has a leader, or the
-        topic is refused."""
+        """True if no further request is needed: every partition has a leader, or the topic is
+        refused."""
         if self.error is not None:
             return self.refused
         if not self.partitions:

@@ -3,15 +3,15 @@
 Guarantees:
 
 - An older leader epoch never wins (KIP-320). A lagging broker may still report the previous leader;
-  accepting it would send requests in circles. A known epoch is forgotten in three cases: the topic
+  accepting it would send requests in circles. A known epoch is dropped in three cases: the topic
   id changed (KIP-516: the topic was deleted and recreated), the response has another cluster id, or
   `OUTDATED_ANSWERS` consecutive responses report the older epoch (the newer one was wrong, or the
   topic was recreated in a cluster without topic ids).
 - Before Metadata v9 the epochs in a response are not reliable while partitions are reassigned
   (KAFKA-9212), so they are read as unknown (-1). An unknown epoch is not compared.
-- A topic with a retriable error keeps its known partitions beside the error. A broker that has just
-  started briefly returns UNKNOWN_TOPIC_OR_PARTITION, which must not stop a producer that knows the
-  leaders. A lasting error (authorization, invalid name) removes the partitions.
+- A topic with a retriable error keeps its known partitions in addition to the error. A broker that
+  has just started briefly returns UNKNOWN_TOPIC_OR_PARTITION, which must not stop a producer that
+  knows the leaders. A lasting error (authorization, invalid name) removes the partitions.
 - A requested topic that is missing from the response gets UNKNOWN_TOPIC_OR_PARTITION.
 - An unchanged topic keeps its `Topic` object, and an unchanged partition its `Partition` object.
   Listeners find changes by identity, in time proportional to the number of topics.

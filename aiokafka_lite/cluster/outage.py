@@ -1,8 +1,8 @@
 """Limits the log lines about an outage: one at its start, one a minute, and one at its end.
 
-Attempts fail every second while a broker is down, and a line for each would bury all others. One
-object represents one broker (or the cluster as a whole), counts the attempts, and returns a line
-for those worth logging. It has no clock: time is an argument.
+Attempts fail every second while a broker is down, and a line for each would hide all other lines.
+One object represents one broker (or the cluster as a whole), counts the attempts, and returns a
+line for those worth logging. It has no clock: time is an argument.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ REMIND_EVERY: Final = 60.0
 """Seconds between two lines about the same outage."""
 
 MOST_KINDS: Final = 1000
-"""Kinds of failures that are counted apart."""
+"""Kinds of failures that are counted separately."""
 
 
 class Outage:

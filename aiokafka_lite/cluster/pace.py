@@ -13,7 +13,7 @@ STEP: Final = 0.001
 partitions and processing its response."""
 
 AT_ONCE: Final = 16
-"""Number of requests that need not wait, after a pause."""
+"""Number of requests that do not wait, after a pause."""
 
 
 class Pace:

@@ -3,7 +3,7 @@
 Nothing here has a clock or does I/O.
 
 Non-obvious:
-- A broker that has nothing to answer is not silent. So an idle client notices a frozen broker only
+- A broker without pending requests is not silent. So an idle client notices a frozen broker only
   with its next request, which is a metadata refresh at the latest. A broken connection causes such
   a refresh at once.
 - A coordinator may hold a join for as long as a rebalance takes, and a plugin may hold metrics, so
@@ -59,7 +59,7 @@ class Reach(NamedTuple):
         return self.connected > 0 or self.error is None
 
     def why_not(self) -> str:
-        """Say why no broker answers."""
+        """Return why no broker answers."""
         if self.ended:
             return "the connection to the cluster is closed"
         if self.connected:
@@ -101,7 +101,7 @@ def reach(
 
 
 class StateClock:
-    """Remembers since when a client is in its state.
+    """Records how long a client has been in its state.
 
     Attributes:
         since: When the last state was first passed to `see`, in seconds since the epoch.
@@ -114,7 +114,7 @@ class StateClock:
         self.since = 0.0
 
     def see(self, state: HealthState) -> float:
-        """Return since when this state lasts, which is now if it differs from the last one."""
+        """Return when this state began, which is now if it differs from the last one."""
         if state is not self._state:
             self._state = state
             self.since = time.time()

@@ -7,7 +7,8 @@ which errors are retriable and which mean that the metadata is stale.
 `Attempts` is the same without the loop, for callers that decide between the attempts: they connect,
 send, and report what failed.
 
-A route finds the broker of a request, and knows what to forget when an error shows it was wrong:
+A route finds the broker of a request, and drops outdated data when an error shows that the broker
+was wrong:
 
 - `ANY`: any broker, the least loaded one;
 - `ToNode`: one specific broker;
@@ -125,7 +126,7 @@ class LeaderOf(NamedTuple):
         await cluster.wait_for_version(newer_than, deadline)
         partitions = await cluster.partitions_of(self.topic, deadline)
         if self.partition not in partitions:
-            # The broker may not know new partitions yet.
+            # The broker may not have the new partitions yet.
             raise UnknownTopicOrPartitionError(
                 f"{self.topic}-{self.partition} is unknown: the topic has {len(partitions)} "
                 "partitions"
@@ -239,16 +240,16 @@ async def call(
 
     Args:
         request: The request, or how to build it for a version.
-        route: Where to send it; the broker is found anew for each attempt.
+        route: Where to send it; the broker is looked up for each attempt.
         deadline: Loop time after which no attempt starts or continues.
         check: Raises the KafkaError of a response; by default that of the top-level code. If it is
             retriable, the whole request is retried.
         purpose: Which of the broker's connections to use.
         latest, oldest: Bounds of the version, as in `Broker.request`.
         timeout: Seconds for one attempt, as in `Broker.request`.
-        patience: Seconds until an unresponsive broker is given up, including the time to connect,
-            and the next one is tried; for requests that any broker can answer. It doubles each
-            time, because all brokers may be slow.
+        patience: Seconds until the next broker is tried after an unresponsive one, including the
+            time to connect; for requests that any broker can answer. It doubles each time, because
+            all brokers may be slow.
 
     Raises:
         KafkaTimeoutError: The deadline passed; its cause is the last error, if there was one.

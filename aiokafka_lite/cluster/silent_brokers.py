@@ -1,12 +1,12 @@
-"""Leaves brokers that do not respond, once the cluster has removed them.
+"""Abandons brokers that do not respond, once the cluster has removed them.
 
 A broker that hangs, or whose machine or network is gone, does not close its connections, so
 produce and fetch requests to it would wait for `request_timeout_ms`. The cluster replaces it far
 sooner: a controller fences a broker after `broker.session.timeout.ms` (9 s by default) without a
-heartbeat, and metadata lists it no more. So while an answer is missing, the metadata is refreshed
-from other brokers. If it does not list the silent broker, the connections to it are closed, and
-its requests are retried as after any lost connection, with the new leaders. A silent broker that
-is still listed keeps its requests: it may be waiting for replicas.
+heartbeat, and metadata no longer lists it. So while a response is overdue, the client refreshes its
+metadata from other brokers. If it does not list the silent broker, the connections to it are
+closed, and its requests are retried as after any lost connection, with the new leaders. A silent
+broker that is still listed keeps its requests: it may be waiting for replicas.
 
 Non-obvious: one timer serves all brokers. While no answer is awaited, it is not set.
 """
@@ -31,7 +31,7 @@ SILENCE: Final = 3.0
 """Seconds without an answer, beyond the time that the request may be held, before the metadata is
 refreshed."""
 LOOK_EVERY: Final = 1.5
-"""Seconds between two looks while answers are awaited."""
+"""Seconds between two checks while answers are awaited."""
 
 
 class SilentBrokers:

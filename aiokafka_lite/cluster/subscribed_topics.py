@@ -26,8 +26,8 @@ async def wait_for_topics(cluster: Cluster, topics: Collection[str], deadline: f
         deadline: In loop time.
 
     Raises:
-        UnknownTopicOrPartitionError: A topic did not exist until the deadline.
-        KafkaError: A broker refuses a topic, or no broker answered until the deadline.
+        UnknownTopicOrPartitionError: A topic did not exist by the deadline.
+        KafkaError: A broker refuses a topic, or no broker answered by the deadline.
     """
     for topic in topics:
         try:

@@ -27,7 +27,7 @@ cdef class FrameReceiver:
     cdef public Py_ssize_t smallest
     cdef public object error
     cdef object _buffers
-    cdef bytearray _memory  # the scratch; never resized, `_scratch` being a view of it
+    cdef bytearray _memory  # the scratch; never resized, because `_scratch` is a view of it
     cdef object _scratch
     cdef Py_ssize_t _start
     cdef Py_ssize_t _end

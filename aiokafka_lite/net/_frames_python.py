@@ -2,18 +2,18 @@
 specification.
 
 A frame is a length of four bytes and that many bytes. The reader of the socket calls `window()` for
-the place of the next bytes and `on_received` with the number received. Small frames pass through a
-reused scratch buffer; a large frame is received in place into a buffer of its own. The length is
-checked before memory of that size is allocated.
+the buffer of the next bytes, and `on_received` with the number of bytes received. Small frames pass
+through a reused scratch buffer; a large frame is received in place into a buffer of its own. The
+length is checked before memory of that size is allocated.
 
 Non-obvious:
 - Returned frames own their bytes (`bytes`, or a memoryview of a buffer that belongs to them alone),
   so they outlive the scratch.
-- `window()` is a memoryview: over TLS asyncio writes through slices of it, and a slice of a
-  bytearray would be a copy, whose bytes are lost.
-- After a large frame the window is small: the next frame is probably large, too, and as little of
-  it as possible should land in the scratch, from where it must be copied.
-- Taking frames does not raise: `error` is set, and the frames before it are valid.
+- `window()` is a memoryview: over TLS, asyncio writes into slices of it. A slice of a bytearray
+  would be a copy, and its bytes would be lost.
+- After a large frame the window is small: the next frame is probably large, too, and bytes that
+  land in the scratch must be copied.
+- Invalid frames do not raise: `error` is set, and the frames before them are valid.
 """
 
 from collections.abc import Sequence
@@ -106,7 +106,7 @@ class FrameReceiver:
         return frames
 
     def _take_frames(self) -> Sequence[Frame]:
-        """Cut whole frames out of the scratch; begin a large one in a buffer of its own."""
+        """Cut whole frames out of the scratch; start a large one in a buffer of its own."""
         scratch = self._scratch
         start = self._start
         end = self._end

@@ -1,8 +1,8 @@
 """A cache of the ApiVersions version, or the old release, of each known broker.
 
 Finding the ApiVersions version that a broker supports, or the release of a broker that supports
-none, costs round trips and even connections. The cache makes it a cost per broker, not per
-connection.
+none, costs round trips and even connections. With the cache, this cost arises once per broker, not
+per connection.
 """
 
 from typing import Final, NamedTuple
@@ -34,7 +34,7 @@ class KnownBrokers:
     def __init__(self) -> None:
         self._brokers: dict[tuple[str, int], Known] = {}
         self._misses: dict[tuple[str, int], int] = {}
-        self._suspected: dict[tuple[str, int], Known] = {}  # what each looked like once
+        self._suspected: dict[tuple[str, int], Known] = {}  # how each looked, once
         self.modern = False
         """True if a broker is too new for its cluster to have brokers before 0.10."""
 
@@ -60,11 +60,11 @@ class KnownBrokers:
     def believes(self, host: str, port: int, guess: Known) -> bool:
         """True if the client may rely on a guess about a broker.
 
-        A network that cuts connections can make any broker look old once, and treating a broker
-        as old by mistake costs much, idempotence to begin with. So the broker must look old twice
-        in a row, unless other brokers are old, too. Each is counted apart: attempts to connect to
-        several brokers overlap, because the ladder takes longer than a refresh's patience. For the
-        same reason the broker may have answered another attempt meanwhile.
+        A network that cuts connections can make any broker look old once. A broker that is mistaken
+        for an old one loses features, idempotence among them. So the broker must look old twice in
+        a row, unless other brokers are old, too. Each broker is counted separately: attempts to
+        connect to several brokers overlap, because the ladder takes longer than a refresh's
+        patience. For the same reason, the broker may have answered another attempt meanwhile.
         """
         if self._answered(host, port):
             return False
@@ -87,6 +87,6 @@ class KnownBrokers:
         return self._misses.get((host, port), 0)
 
     def on_miss(self, host: str, port: int) -> None:
-        """A connection was accepted but cannot be used: the next one begins with another address
-        of the name."""
+        """A connection was accepted but cannot be used: the next one tries another address of the
+        name first."""
         self._misses[host, port] = self.misses(host, port) + 1

@@ -2,7 +2,7 @@
 
 A `Mechanism` makes the tokens: a generator that yields the client's tokens and receives the
 broker's. This module carries them in SaslAuthenticate requests or, to brokers before 1.0, as raw
-bytes after their length.
+bytes with a length prefix.
 
 Source: KIP-43 (SaslHandshake), KIP-152 (SaslAuthenticate), KIP-368 (session lifetime).
 """
@@ -52,13 +52,13 @@ class Mechanism(Protocol):
 
     @property
     def hint(self) -> str:
-        """Follows the broker's text if it refuses the credentials: what else may be the cause."""
+        """Appended to the broker's text if it refuses the credentials: another possible cause."""
         ...
 
     async def begin(self, host: str) -> Exchange:
         """Begin an exchange with the broker at `host`; may take time, for example to fetch a token.
 
-        `authenticate` bounds that time, and turns a cancellation from inside into an error.
+        `authenticate` bounds that time, and converts a cancellation from inside into an error.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Quotes a broker's text in errors.
 
-A broker does not choose how long an error is, how many lines of a log it takes, or what it does to
-a terminal.
+A broker must not control the length of an error, its number of log lines, or its effect on a
+terminal.
 """
 
 from typing import Final

@@ -1,9 +1,10 @@
 """Memory for the bodies of large frames, reused once no view of it exists.
 
-Recently used memory is in the processor's cache and has its pages; fresh memory costs a page fault
-every 4 KiB, a third of the cost of receiving. So the buffers of large frames are kept and reused.
-Buffers need no explicit release: decoded responses hold memoryviews of a buffer, CPython counts
-them, and a bytearray with a view cannot be resized. A buffer is reused only if it can be resized.
+Recently used memory is in the processor's cache, and its pages are mapped; fresh memory costs a
+page fault every 4 KiB, a third of the cost of receiving. So the buffers of large frames are kept
+and reused. Buffers need no explicit release: decoded responses hold memoryviews of a buffer,
+CPython counts them, and a bytearray with a view cannot be resized. A buffer is reused only if it
+can be resized.
 
 Non-obvious:
 - A view that is kept (in a kept response or a traceback) prevents the reuse of its buffer. So the

@@ -49,15 +49,16 @@ log = logging.getLogger(__name__)
 
 LAST_CORRELATION_ID: Final = 2**31 - 1
 AT_ONCE: Final = 1.0
-"""Seconds within which a listener hangs up on a client with the wrong security settings."""
+"""Seconds within which a listener closes the connection of a client with wrong security settings.
+"""
 
 
 class Connection:
     """A connection, made and opened only by `open_connection`.
 
     Attributes:
-        host: Host as dialled.
-        port: Port as dialled.
+        host: Host as dialed.
+        port: Port as dialed.
         versions: API versions of the broker.
         last_error: Why it was closed; None while open and after a deliberate close.
         answered_at: Loop time of the last response, or of the connection's beginning.
@@ -77,9 +78,9 @@ class Connection:
         self._receiver = FrameReceiver(options.max_response_bytes, options.buffers)
         self._transport = FrameTransport(self._receiver, self._on_frame, self._on_lost)
         self._in_flight = InFlight()
-        self._leaving = InFlight()  # requests without response, until the socket has taken them
+        self._leaving = InFlight()  # requests without a response, until the socket has taken them
         self._correlation_id = 0
-        self._greeted_by = 0  # the last correlation id used by opening the connection
+        self._greeted_by = 0  # the last correlation id used to open the connection
         self._closed = False
         self._guessed = False  # the versions
         self._renewal: Renewal | None = None
@@ -91,11 +92,12 @@ class Connection:
     # Opening, in the order of these methods
 
     async def dial(self, timeout: float | None = None) -> None:
-        """Connect the socket; with TLS, its handshake, too. `timeout` is that of `dial.dial`."""
+        """Connect the socket and, with TLS, complete the handshake. `timeout` is that of
+        `dial.dial`."""
         await dial(self.host, self.port, self._options, self._transport, timeout=timeout)
 
     def begin_handshake(self, *, largest: int | None = None) -> None:
-        """Begin to send requests; their responses may have `largest` bytes, if it is given."""
+        """Begin to send requests; responses may have up to `largest` bytes, if it is given."""
         options = self._options
         if largest is not None:
             self._receiver.limit = min(largest, options.max_response_bytes)
@@ -219,7 +221,7 @@ class Connection:
         return await self.send(request, version, timeout=timeout)
 
     async def exchange_raw(self, token: bytes) -> bytes:
-        """Send and receive raw bytes after their length, for SASL with brokers before 1.0."""
+        """Send and receive raw bytes with a length prefix, for SASL with brokers before 1.0."""
         future: asyncio.Future[bytes] = self._loop.create_future()
         pending = self._pend("a SASL token", -1, 0, RAW, None, None, future)
         if self._closed:
@@ -234,7 +236,7 @@ class Connection:
             self._receiver.smallest = 4
 
     def send_raw(self, token: bytes) -> None:
-        """Send raw bytes after their length that get no answer; see `exchange_raw`."""
+        """Send raw bytes with a length prefix that get no response; see `exchange_raw`."""
         if not self._closed:
             self._transport.write(len(token).to_bytes(4, "big") + token)
 
@@ -257,7 +259,7 @@ class Connection:
         return self.versions.pick(request, latest, oldest)
 
     def on_throttled(self, seconds: float) -> None:
-        """Begin a throttle of so many seconds, found in a response that the connection did not
+        """Begin a throttle of this many seconds, found in a response that the connection did not
         decode itself (KIP-219)."""
         if responds_before_throttling(self.versions):
             self._throttle.begin(seconds, self._in_flight)
@@ -366,7 +368,7 @@ class Connection:
     ) -> bool:
         """Hold a request that must not be sent now, its timeout paused, or return False."""
         if self._closed:
-            return False  # nothing would release it
+            return False  # a closed connection would never release it
         throttled = self._throttle.holds()
         renewal = self._renewal
         if not throttled and (renewal is None or not renewal.holds()):
@@ -387,7 +389,8 @@ class Connection:
                 post()
 
         if throttled:
-            # In this order, or requests held here would be sent during the re-authentication.
+            # In this order: otherwise, requests held here would be sent during the
+            # re-authentication.
             self._throttle.hold(renew_first)
         elif renewal is not None:
             renewal.hold(post)

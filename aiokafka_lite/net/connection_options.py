@@ -49,7 +49,7 @@ class ConnectionOptions:
         send_buffer_bytes: The socket's send buffer, SO_SNDBUF; None or -1 leaves it to the
             operating system, whose own tuning is better on most networks.
         receive_buffer_bytes: The socket's receive buffer, SO_RCVBUF; None or -1 as above.
-        reconnect_backoff: Seconds before a broker is dialled again after a first failure (KIP-580).
+        reconnect_backoff: Seconds before a broker is dialed again after a first failure (KIP-580).
         reconnect_backoff_max: Upper bound in seconds of that growing delay.
         rebootstrap_after: Seconds without metadata after which the client bootstraps again
             (KIP-1102); None: never.

@@ -16,7 +16,7 @@ class Alarm:
 
     Args:
         loop: Its event loop.
-        on_due: Called when the armed deadline has come.
+        on_due: Called when the armed deadline passes.
 
     Attributes:
         at: Loop time at which it fires; infinite while it is not armed.
@@ -41,7 +41,7 @@ class Alarm:
         self._timer = self._loop.call_at(at, self._go_off)
 
     def cancel(self) -> None:
-        """Never fire again."""
+        """Disarm for good."""
         self._over = True
         if self._timer is not None:
             self._timer.cancel()

@@ -30,8 +30,8 @@ async def dial(
 ) -> None:
     """Connect a socket, through a proxy and with TLS if configured, to a host.
 
-    The addresses of the host are tried a little after each other, and the first that accepts is
-    used; if TLS or the proxy's handshake fails there, the others follow. With a proxy, these are
+    The addresses of the host are tried with a short delay between them, and the first that accepts
+    is used; if TLS or the proxy's handshake fails there, the others follow. With a proxy, these are
     the proxy's addresses, and the proxy resolves the host.
 
     Args:
@@ -47,7 +47,7 @@ async def dial(
         AuthenticationFailedError: The broker's certificate is not trusted, the broker refuses this
             client's, or the proxy refuses the credentials.
 
-    Cancellation: gives up the attempt and closes its socket.
+    Cancellation: abandons the attempt and closes its socket.
     """
     proxy = options.proxy
     there = (host, port) if proxy is None else (proxy.host, proxy.port)
@@ -71,7 +71,7 @@ async def dial(
                 raise refusal from error
             # TimeoutError and ssl.SSLError are OSErrors, too.
             race.failures.append((address, error))
-        except KafkaConnectionError as error:  # the proxy's; it may be well at another address
+        except KafkaConnectionError as error:  # from the proxy; another address may work
             race.failures.append((address, error))
     last = race.failures[-1][1]
     if isinstance(last, KafkaConnectionError) and len(race.failures) == 1:
@@ -186,7 +186,7 @@ async def _use(
         if not isinstance(context, ssl.SSLContext | None):
             context = await context.current()
         if proxy is not None and not proxy.tls:
-            from aiokafka_lite.net.route.tunnel import open_tunnel  # few have a proxy
+            from aiokafka_lite.net.route.tunnel import open_tunnel  # few clients have a proxy
 
             await open_tunnel(connected, proxy, host, port)
     except BaseException:
@@ -217,7 +217,7 @@ async def _use_encrypted(
     protocol: asyncio.BaseProtocol,
     timeout: float,
 ) -> None:
-    """Likewise through an HTTPS proxy."""
+    """As above, through an HTTPS proxy."""
     from aiokafka_lite.net.route.tunnel import open_encrypted_tunnel
 
     loop = asyncio.get_running_loop()
@@ -269,7 +269,7 @@ def expired_certificate(options: ConnectionOptions) -> str:
 
 
 def _breaks_off(error: OSError) -> bool:
-    """True if a TLS handshake failed as with a server that does not speak TLS."""
+    """True if a TLS handshake failed in the way it does with a server that does not use TLS."""
     if isinstance(error, ssl.SSLError):
         return isinstance(error, ssl.SSLEOFError) or error.reason == "WRONG_VERSION_NUMBER"
     return isinstance(error, ConnectionResetError | BrokenPipeError)
@@ -291,6 +291,6 @@ def _reason(
             "client certificate may do so too"
         )
     if error.errno is not None and not isinstance(error, ssl.SSLError):
-        # asyncio's own text names the system call and the address, not what happened.
+        # asyncio's own text names the system call and the address, but not the cause.
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

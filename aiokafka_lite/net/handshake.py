@@ -3,8 +3,8 @@
 A broker since 0.10 answers ApiVersions. A broker that does not support the request's version
 answers in version 0, since 2.4 with the range that it supports (KIP-511), and gets a second
 request. Brokers 0.8.2 and 0.9 do not support ApiVersions at all: they close the connection, or stay
-silent and keep it open (0.9.0.1). So there is a ladder. Each rung uses a connection of its own and
-is tried when the rung before got no response:
+silent and keep it open (0.9.0.1). So detection is a ladder. Each rung uses a connection of its own,
+and is tried if the previous rung got no response:
 
 1. ApiVersions in the newest version;
 2. ApiVersions 0, in case only newer versions fail (because of a proxy, for example);
@@ -12,16 +12,17 @@ is tried when the rung before got no response:
 4. Metadata 0: a broker that answers counts as 0.8.2.
 
 Three checks keep a modern broker that is slow or starting from counting as old. A broker that
-answers on rung 2 says which versions it supports, and is asked in the newest one on the same
-connection: only that answer has the cluster's features, which transactions depend on. A broker that
-answers on rung 3 or 4, and so is up, gets ApiVersions once more there. Both times it may take four
-times as long as it took before. And because a network that cuts connections can make a
-broker look old, the ladder runs twice before the first old broker, or an answer without features,
-is accepted. A silent broker costs ten seconds and seven connections this way, once: the result is
-cached by the broker's address (`api_version_cache`), a guess until a connection that relies on it
-is lost. The option `api_version` with a release before 0.10 skips detection. Only the
-first two rungs are tried once the client has met a broker since 2.4, because no broker in its
-cluster can be that old, and with SASL, where old brokers need an explicit `api_version`.
+answers on rung 2 reports the versions that it supports. The client repeats the request in the
+newest one on the same connection: only that response has the cluster's features, which transactions
+depend on. A broker that answers on rung 3 or 4 is running, so the client sends it ApiVersions once
+more there. In both cases, the broker may take four times as long as for its previous response. And
+because a network that cuts connections can make a broker look old, the ladder runs twice before the
+first old broker, or an answer without features, is accepted. A silent broker costs ten seconds and
+seven connections this way, once: the result is cached by the broker's address
+(`api_version_cache`), a guess until a connection that relies on it is lost. The option
+`api_version` with a release before 0.10 skips detection. Only the first two rungs are tried once
+the client has met a broker since 2.4, because no broker in its cluster can be that old, and with
+SASL, where old brokers need an explicit `api_version`.
 """
 
 import asyncio
@@ -53,7 +54,7 @@ FIRST_ASKED: Final = 4
 only with one."""
 WITH_IDENTITY: Final = 5
 STEP_TIMEOUT: Final = 1.5
-"""Seconds to wait for a response while there is another rung to try."""
+"""Seconds to wait for a response if another rung remains to be tried."""
 PATIENCE: Final = 4
 """How many times as long as its last response a broker's next one may take."""
 UNSUPPORTED_VERSION: Final = UnsupportedVersionError.errno
@@ -145,14 +146,15 @@ async def find_versions(
 ) -> tuple[BrokerVersions, Known]:
     """Detect the broker's versions in one step; return them and the facts to cache.
 
-    After a guess was made (not assumed), the connection is unusable: open another.
+    After the client made a guess (rather than reused a cached one), the connection is unusable:
+    open another.
 
     Args:
         channel: The connection.
         step: The step to try.
         options: Options of the connection.
         known: The cached facts.
-        expected: The expected broker; brokers since 4.4 check that they are it (KIP-1242).
+        expected: The expected broker; brokers since 4.4 check their identity (KIP-1242).
 
     Raises:
         OtherBrokerError: The broker is not the expected one.

@@ -44,7 +44,8 @@ class Pending:
         correlation_id: RAW, or the number that the response repeats.
         response: Class of the response, or its reader; None for raw bytes.
         deadline: Time after which the connection fails.
-        future: Receives the response. If it is done by then (cancelled), the response is dropped.
+        future: Receives the response. If it is done before the response arrives (cancelled), the
+        response is dropped.
         sent_at: When it was sent, on the clock of the deadline.
     """
 

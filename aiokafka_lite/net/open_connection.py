@@ -1,6 +1,6 @@
 """Opens a connection: dials, finds the API versions of the broker, and authenticates.
 
-`handshake` says in which steps to find the versions of brokers of any age; each step uses a
+`handshake` defines the steps that find the versions of brokers of any age; each step uses a
 connection of its own, and the first one that succeeds is the result.
 """
 
@@ -20,8 +20,8 @@ from aiokafka_lite.net.handshake import BrokerIdentity, Rung, find_versions, lad
 log = logging.getLogger(__name__)
 
 LARGEST_HANDSHAKE: Final = 1024 * 1024
-"""Maximum number of bytes of a response before the broker is authenticated, so that no other server
-makes a client allocate `max_response_bytes`."""
+"""Maximum number of bytes of a response before the broker is authenticated, so that a server of
+another kind cannot make a client allocate `max_response_bytes`."""
 
 
 async def open_connection(

@@ -3,7 +3,7 @@
 A broker with `connections.max.reauth.ms`, or one that received a token that expires, closes a
 connection with an expired session as soon as it is used. So the first request after 85 to 95 % of
 the session lifetime is held, with all later ones, while the connection authenticates again.
-Requests sent before are answered first, and no other request may come in between.
+The broker answers earlier requests first, and no other request may be sent in between.
 
 Non-obvious:
 - An idle connection re-authenticates only when it is used again.

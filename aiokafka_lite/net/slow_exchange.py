@@ -1,7 +1,7 @@
 """A SASL exchange with expensive steps, each of which runs in a thread of its own.
 
-In the event loop, a broker could make the steps block it. Asyncio's default executor is no option,
-because the application may have filled it.
+In the event loop, a broker could make these steps block it. Asyncio's default executor cannot be
+used, because the application may have filled it.
 """
 
 import asyncio

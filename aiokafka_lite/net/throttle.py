@@ -4,8 +4,8 @@ When a client exceeds a quota, the broker responds at once with `throttle_time_m
 from the connection for that time. Requests sent meanwhile would wait in the socket while their
 timeouts run. So they are held here until the throttle ends.
 
-Produce and fetch pause by themselves, because they build their next request from what has arrived
-by then. Produce also reports its throttle here, for other requests on the same connection.
+Produce and fetch pause by themselves, because they build their next request from the data available
+when it is sent. Produce also reports its throttle here, for other requests on the same connection.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class Throttle:
         self._held: deque[Callable[[], None]] = deque()
 
     def begin(self, seconds: float, in_flight: Iterable[Pending]) -> None:
-        """Begin a throttle of so many seconds; a longer one in progress continues.
+        """Begin a throttle of this many seconds; a longer one in progress continues.
 
         Args:
             in_flight: Pending requests. Their deadlines move by as much as the throttle grows, so

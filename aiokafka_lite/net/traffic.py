@@ -1,7 +1,7 @@
 """Counts the requests, bytes and connections of one broker, for metrics.
 
-A connection counts into the object of its broker: a few additions for each request and response,
-none for a record. Nothing here reads a clock.
+Connections update the object of their broker: a few additions for each request and response, none
+per record. Nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Traffic:
         bytes_out: Bytes of requests.
         bytes_in: Bytes of responses.
         created: Connections opened.
-        closed: Connections that ended, for whatever reason.
+        closed: Connections that ended, for any reason.
         failed: Attempts to connect that failed.
         lost: Open connections that were lost.
     """
@@ -58,7 +58,7 @@ class Traffic:
         self._recent = Recent(_Window)
 
     def on_request(self, size: int, now: float) -> None:
-        """A request of so many bytes is sent."""
+        """A request of this many bytes is sent."""
         recent = self._recent
         if now >= recent.over:
             recent.turn(now)
@@ -67,7 +67,7 @@ class Traffic:
         recent.new.bytes_out += size
 
     def on_response(self, size: int, latency: float, now: float) -> None:
-        """A response of so many bytes arrived; the latency is in seconds."""
+        """A response of this many bytes arrived; the latency is in seconds."""
         recent = self._recent
         if now >= recent.over:
             recent.turn(now)

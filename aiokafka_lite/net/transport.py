@@ -173,8 +173,9 @@ class FrameTransport(asyncio.BufferedProtocol):
         if _VECTORED and not encrypted and socket is not None:
             self._file = socket.fileno()
         if self._closing:
-            # An earlier socket was given up just as it was connected, as after a long block of the
-            # event loop, and `dial` has tried the next address: nobody would close that socket.
+            # An earlier attempt was abandoned just as its socket connected, for example because the
+            # event loop was blocked for long, and `dial` has tried the next address: nothing else
+            # closes that socket.
             self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -216,7 +217,7 @@ class FrameTransport(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is None:
-            return  # the TLS handshake failed, which `dial` reports
+            return  # the TLS handshake failed; `dial` reports it
         self._closing = True
         self._file = -1  # it is closed next, and its number may be reused
         self._waiting.clear()

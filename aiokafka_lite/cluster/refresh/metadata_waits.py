@@ -50,10 +50,10 @@ class MetadataWaits:
         """Wait for the first metadata.
 
         Args:
-            deadline: Ignore errors that may pass until this loop time; None: raise the first error.
+            deadline: Ignore retriable errors until this loop time; None: raise the first error.
 
         Raises:
-            TimeoutError: There was none in time.
+            TimeoutError: None arrived in time.
             KafkaError: The error of a refresh.
             IllegalStateError: The cluster is closed or not started.
         """
@@ -107,7 +107,7 @@ class MetadataWaits:
                         raise known.error(topic)
                     if known.error is None and known.partitions:
                         return known.partitions
-                # Also because a topic that is not used expires, and is not requested again.
+                # Also because an unused topic expires, and is then no longer requested.
                 requested = max(request(topic), metadata.version)
         except KafkaTimeoutError as error:
             cause = error if known is None or known.error is None else known.error(topic)

@@ -1,7 +1,7 @@
-"""Decides when the known brokers are given up and the client bootstraps again.
+"""Decides when the client abandons the known brokers and bootstraps again.
 
 There are three triggers (KIP-899, KIP-1102):
-- No known broker answers. The refresh then asks the bootstrap addresses by itself.
+- No known broker answers. The refresh itself then asks the bootstrap addresses.
 - No broker has returned metadata for `metadata_recovery_rebootstrap_trigger_ms` since the first
   attempt. This bounds a refresh that waits for many silent brokers one after another.
 - A broker returns REBOOTSTRAP_REQUIRED: to a metadata request, or because another broker or
@@ -20,8 +20,8 @@ class Recovery:
     """Judges one cluster.
 
     Args:
-        trigger: Seconds without metadata after which the client bootstraps again; None: never, for
-            no reason (`metadata_recovery_strategy="none"`).
+        trigger: Seconds without metadata after which the client bootstraps again; None: it never
+            does, for any reason (`metadata_recovery_strategy="none"`).
     """
 
     def __init__(self, trigger: float | None) -> None:
@@ -39,7 +39,7 @@ class Recovery:
         self._since = None
 
     def overdue(self, now: float) -> float | None:
-        """Return for how many seconds metadata was requested in vain, if that is too long."""
+        """Return for how many seconds metadata requests have failed, if that is too long."""
         if self._trigger is None or self._since is None or now - self._since < self._trigger:
             return None
         return now - self._since

@@ -79,7 +79,7 @@ class RefreshSchedule:
 
     @property
     def needed(self) -> bool:
-        """True if a refresh is needed for another reason than age."""
+        """True if a refresh is needed for a reason other than age."""
         return self._need_all or bool(self._pending)
 
     def age(self, now: float) -> float:

@@ -1,7 +1,7 @@
 """The task that keeps the metadata up to date.
 
-A refresh asks the least loaded known broker, then one after another until one answers. When no
-known broker answers, it returns to the bootstrap addresses (KIP-899, KIP-1102).
+A refresh asks the least loaded known broker, then the others one by one until one answers. If no
+known broker answers, it uses the bootstrap addresses again (KIP-899, KIP-1102).
 
 The decisions are in sans-IO modules without a clock: `metadata_merge` (what a response means),
 `tracked_topics` (what to request), `refresh_schedule` (when), `recovery` (when to bootstrap again).
@@ -9,10 +9,10 @@ The decisions are in sans-IO modules without a clock: `metadata_merge` (what a r
 Non-obvious:
 - One task refreshes, so at most one refresh is in progress. `request_all` and `request_new` only
   record a need and wake the task; a need recorded during a refresh belongs to the next one.
-- A broker that does not answer a metadata request is given up after `PATIENCE`, long before the
-  request times out, and the next one is tried. A stopped broker must not hide the failover that it
-  caused. If all of them are slow, such as brokers under load, they get more time, or the client
-  would never learn anything.
+- If a broker does not answer a metadata request within `PATIENCE`, long before the request times
+  out, the refresh tries the next one. A stopped broker must not hide the failover that it caused.
+  If all brokers are slow, for example under load, they get more time; otherwise no refresh would
+  ever succeed.
 - A response from a known broker with another cluster id is rejected, because another cluster now
   uses that address. From a bootstrap address it is accepted, and replaces all data of the old
   cluster.
@@ -52,8 +52,8 @@ from aiokafka_lite.protocol.messages.metadata import MetadataResponse
 log = logging.getLogger(__name__)
 
 PATIENCE: Final = 5.0
-"""Seconds that one broker has to answer a metadata request, including the time to connect, before
-the next broker is tried: at least, because slow brokers get more."""
+"""Minimum number of seconds that one broker has to answer a metadata request, including the time to
+connect, before the next broker is tried. Slow brokers get more."""
 
 _LONGEST_SLEEP: Final = 3600.0  # seconds: event loops do not accept unbounded timers
 
@@ -105,7 +105,7 @@ class RefreshTask:
         self._canonical_bootstrap = options.canonical_bootstrap
         self._connect_timeout = options.connect_timeout
         self._request_timeout = options.request_timeout
-        self._patience = 0.0  # what the brokers need, in seconds, if it is more than PATIENCE
+        self._patience = 0.0  # the seconds that the brokers need, if more than PATIENCE
         self._ask = ask
         self._current = current
         self._on_refreshed = on_refreshed
@@ -114,7 +114,7 @@ class RefreshTask:
         self._log_fields: dict[str, object] = {"kafka_client_id": name}
         self._outage = Outage("no broker answers", "a broker answers")
         self._closed = False
-        self._wake = asyncio.Event()  # set: the task looks at the schedule again
+        self._wake = asyncio.Event()  # set: the task checks the schedule again
 
     def request_all(self) -> int:
         """Request a full refresh; see `RefreshSchedule.request_all`."""
@@ -151,16 +151,16 @@ class RefreshTask:
                 pass  # the pause is over
 
     def on_refused(self, broker: Broker, error: KafkaError) -> None:
-        """An attempt to connect failed; the broker may have said that it is another one."""
+        """An attempt to connect failed; the broker may have responded that it is another one."""
         if broker.node_id >= 0 and self._recovery.is_required(error):
             self.rebootstrap(str(error))
 
     def rebootstrap(self, why: str) -> None:
-        """Close every connection and forget the brokers; the next metadata comes from the
-        bootstrap addresses, whose names are resolved anew."""
+        """Close every connection and drop the brokers; the next metadata comes from the bootstrap
+        addresses, whose names are resolved again."""
         metadata = self._current()
         if not metadata.brokers or self._closed:
-            return  # it is doing so already
+            return  # it already does
         log.warning(
             "%s: bootstrapping again from %s: %s",
             self._name,
@@ -245,7 +245,7 @@ class RefreshTask:
         if self._closed:
             return
         if response.error_code:  # Metadata v13: REBOOTSTRAP_REQUIRED (KIP-1102), and so on
-            # A RebootstrapRequiredError is not final: the next broker may know better.
+            # A RebootstrapRequiredError is not final: the next broker may return metadata.
             kind = for_code(response.error_code)
             text = f"{broker} refused the metadata request"
             if kind is RebootstrapRequiredError and self._recovery.enabled:

@@ -3,7 +3,7 @@
 - `gss_context`: what a context does, its credentials, and the errors of GSS;
 - `gss_package`: contexts of the package `gssapi`;
 - `gss_library`: contexts of the C library libgssapi_krb5, by ctypes, without that package;
-- `gss_choice`: the first of both that is installed.
+- `gss_choice`: the first of these two that is installed.
 
 Calls may block, because GSS may ask the KDC for a ticket: make them in a thread.
 """

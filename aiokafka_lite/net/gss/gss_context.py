@@ -58,7 +58,7 @@ class KerberosLogin:
         if self.keytab is not None:
             store["client_keytab"] = self.keytab
             if cache is None:
-                # One cache for all connections of a process that log in alike.
+                # One cache for all connections of a process with the same login.
                 key = f"{self.keytab}\0{self.principal}".encode("utf-8", "surrogateescape")
                 cache = f"MEMORY:aiokafka_lite-{hashlib.sha256(key).hexdigest()[:16]}"
         if cache is not None:

@@ -1,1 +1,1 @@
-"""The way to a broker: the order of its addresses, and proxies."""
+"""How a broker is reached: the order of its addresses, and proxies."""

@@ -155,7 +155,7 @@ def _socks5(proxy: Proxy, host: str, port: int) -> Handshake:
         length = 4 if kind == 1 else 16
     else:
         raise _no_proxy(proxy)
-    yield length + 2  # the proxy's own address, of no use
+    yield length + 2  # the proxy's own address, which is not needed
 
 
 def _address(proxy: Proxy, host: str) -> bytes:

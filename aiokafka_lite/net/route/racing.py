@@ -1,7 +1,7 @@
-"""Tries the addresses of a name, each a little after the one before, and takes the first to accept.
+"""Tries the addresses of a name with a short delay between them, and uses the first that accepts.
 
 A name may have addresses that do not answer: of a stopped broker, or of an address family that the
-network drops. One after the other, each would cost a whole timeout.
+network drops. Tried strictly one after the other, each of them would cost a whole timeout.
 
 Source: RFC 8305 (Happy Eyeballs), sections 4 and 5.
 """
@@ -22,7 +22,7 @@ STAGGER: Final = 0.25
 
 
 def interleaved(infos: Iterable[AddressInfo], skip: int = 0) -> list[AddressInfo]:
-    """Return the addresses with alternating families, beginning with the first one's.
+    """Return the addresses with alternating families, starting with the family of the first one.
 
     Args:
         infos: In the system's order of preference.
@@ -50,8 +50,8 @@ class Race:
         connect: Returns a connected socket for an address, or raises OSError in time.
 
     Attributes:
-        failures: The address and error of each attempt that failed; the user adds those of
-            winners that turned out to be of no use.
+        failures: The address and error of each attempt that failed; the user adds those of accepted
+            addresses that turned out to be unusable.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Race:
     async def winner(self) -> tuple[AddressInfo, socket.socket] | None:
         """Return the next address that accepts, and its socket; None if no address is left.
 
-        Attempts that were slower are ended; the next call tries their addresses again.
+        Slower attempts are cancelled; the next call tries their addresses again.
 
         Cancellation: closes all sockets.
         """
@@ -133,7 +133,7 @@ async def _awaited(connecting: Awaitable[socket.socket]) -> socket.socket:
 
 async def _end(running: Iterable[asyncio.Task[socket.socket]]) -> None:
     """Cancel attempts, and close the sockets of those that connected meanwhile. Cancellation: stops
-    the wait; the sockets are closed all the same."""
+    the wait; the sockets are closed nevertheless."""
     ending = []
     for task in running:
         if task.done():

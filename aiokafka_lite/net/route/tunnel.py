@@ -1,7 +1,7 @@
 """Carries out a proxy's handshake on a connected socket.
 
-An HTTPS proxy takes two layers of TLS: the connection to the proxy is a transport by then, and the
-broker's TLS runs inside it.
+An HTTPS proxy needs two layers of TLS: the connection to the proxy is a transport, and the broker's
+TLS runs inside it.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ async def open_tunnel(connected: socket.socket, proxy: Proxy, host: str, port: i
 
     Raises:
         AuthenticationFailedError: The proxy refuses the credentials.
-        KafkaConnectionError: It cannot connect to the broker, or is no proxy.
+        KafkaConnectionError: It cannot connect to the broker, or is not a proxy.
         OSError: The connection to the proxy broke.
 
     Cancellation: leaves the socket in the middle of the handshake: close it.
@@ -48,7 +48,7 @@ async def open_tunnel(connected: socket.socket, proxy: Proxy, host: str, port: i
 async def open_encrypted_tunnel(
     connected: socket.socket, proxy: Proxy, host: str, port: int, timeout: float
 ) -> asyncio.Transport:
-    """Likewise over TLS; return the transport that carries the broker's bytes.
+    """The same over TLS; return the transport that carries the broker's bytes.
 
     The proxy's context, or else the system's authorities, must trust its certificate.
 

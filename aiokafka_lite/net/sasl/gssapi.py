@@ -30,7 +30,7 @@ class Gssapi:
     Args:
         login: The client's credentials.
         service: Name of the brokers' service, `sasl.kerberos.service.name` there.
-        domain: Host in the brokers' principal; None for the host that is dialled.
+        domain: Host in the brokers' principal; None for the host that the client dials.
         new_context: Makes the security contexts.
     """
 

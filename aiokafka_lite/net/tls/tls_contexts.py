@@ -1,10 +1,10 @@
-"""The TLS context of a client's connections, made again when its files change.
+"""The TLS context of a client's connections, recreated when its files change.
 
 Certificates that live for hours are replaced on disk while a client runs. So each connection
-attempt compares the files' identities and, if one changed, makes a new context in a thread. The
-new context replaces the old one only if all of it could be loaded: a failed load leaves a context
-without its certificate, and loading into the old context would keep the authorities that were
-removed. Open connections keep their session.
+attempt compares the files' identities and, if one changed, creates a new context in a thread. The
+new context replaces the old one only if it was loaded completely: a failed load leaves a context
+without its certificate. Loading into the old context would keep authorities that were removed. Open
+connections keep their session.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class TlsContexts:
         self._warn_of_expiry()
 
     async def current(self) -> ssl.SSLContext:
-        """Return the context for a new connection, made from the present files.
+        """Return the context for a new connection, made from the current files.
 
         If they cannot be used, it is the last good one, and a warning says why, once.
 
@@ -89,8 +89,8 @@ class TlsContexts:
         try:
             return self._options.load()
         except KafkaConfigurationError as error:
-            # A file that cannot be read may be readable next time with the same version: a change
-            # of its owner or mode does not show there, nor does a shortage of descriptors.
+            # A file that cannot be read may be readable next time with the same version: the
+            # version does not reflect a change of owner or mode, or a shortage of descriptors.
             self._refused = None if unreadable(error) else present
             raise
 

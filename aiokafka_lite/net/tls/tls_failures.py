@@ -1,7 +1,7 @@
-"""Says what a failed TLS handshake means, in terms of this client's options.
+"""Explains a failed TLS handshake in terms of this client's options.
 
-OpenSSL reports a number of the broker's and Java's brokers send few different ones, so each text
-lists the likely causes.
+OpenSSL reports the number of the broker's alert, and Java's brokers send few different numbers, so
+each text lists the likely causes.
 
 Source: RFC 8446, section 6.2 (alerts).
 """

@@ -1,7 +1,7 @@
 """A client's TLS options, and the `ssl.SSLContext` that they describe.
 
-Each file is read once, and the context is made from its bytes. So the bytes that were checked are
-those in use, and a file that is replaced meanwhile is noticed by its identity.
+Each file is read once, and the context is made from its bytes. So the checked bytes are the ones in
+use, and a file that is replaced meanwhile is detected by its identity.
 
 Source: SslConfigs of Kafka's clients; KIP-651 (PEM, as files or text).
 """
@@ -183,7 +183,7 @@ def tls_options(arguments: Mapping[str, object]) -> TlsOptions:
 
 
 def file_versions(paths: Iterable[str]) -> dict[str, FileVersion | None]:
-    """Return the present version of each file, None for one that cannot be read. It blocks."""
+    """Return the current version of each file, None for one that cannot be read. It blocks."""
     found: dict[str, FileVersion | None] = {}
     for path in paths:
         try:
@@ -245,7 +245,7 @@ def _read(option: str, value: str, versions: dict[str, FileVersion]) -> tuple[st
 
 
 def _certificates(name: str, data: bytes) -> bytes:
-    """Return the certificates of a PEM file without what is between them."""
+    """Return the certificates of a PEM file without the text between them."""
     blocks = [block[0] for block in _BLOCKS.finditer(data) if block[1].endswith(b"CERTIFICATE")]
     if not blocks:
         raise KafkaConfigurationError(f"{name} has no PEM certificate{_kind(data)}")
@@ -253,7 +253,7 @@ def _certificates(name: str, data: bytes) -> bytes:
 
 
 def _kind(data: bytes) -> str:
-    """What a file without PEM is, and how to convert it."""
+    """Return the format of a file without PEM, and how to convert it."""
     if data.startswith(_JKS):
         return (
             ": it is a Java key store; convert it with `keytool -importkeystore -deststoretype "
