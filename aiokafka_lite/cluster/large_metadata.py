@@ -72,7 +72,7 @@ class Slices:
         return perf_counter() >= self._until
 
     async def pause(self) -> None:
-        """Let the event loop run pending callbacks, and begin the next slice. Cancellation: safe."""
+        """Let pending callbacks run, and begin the next slice. Cancellation: safe."""
         await asyncio.sleep(0)
         self._until = perf_counter() + SLICE
 

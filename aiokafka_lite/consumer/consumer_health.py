@@ -9,7 +9,7 @@ from aiokafka_lite.cluster.reach import Reach, StateClock
 from aiokafka_lite.errors import FencedInstanceIdError
 from aiokafka_lite.structs import ConsumerHealth, HealthState
 
-if TYPE_CHECKING:  # membership is loaded by those who are in a group
+if TYPE_CHECKING:  # membership is imported only with a group
     from aiokafka_lite.consumer.core import ConsumerCore
     from aiokafka_lite.consumer.membership.consumer_group import ConsumerGroup
 
@@ -21,7 +21,7 @@ def consumer_health(core: ConsumerCore, clock: StateClock, *, stopped: bool) -> 
 
     Args:
         core: The consumer's parts.
-        clock: Remembers since when the state lasts.
+        clock: Records how long the state has lasted.
         stopped: True once the application has called `stop`.
     """
     now = core.loop.time()

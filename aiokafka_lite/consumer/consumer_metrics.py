@@ -14,7 +14,7 @@ from aiokafka_lite._stats import Recent
 from aiokafka_lite.consumer.partitions.positions import Ends, PartitionState
 from aiokafka_lite.structs import TopicPartition
 
-if TYPE_CHECKING:  # membership is loaded by those who are in a group
+if TYPE_CHECKING:  # membership is imported only with a group
     from aiokafka_lite.consumer.commits.committer import CommitCounters
     from aiokafka_lite.group.membership import Counters
 
@@ -56,8 +56,8 @@ class Lags:
             add((state.tp, lag, lead))
 
     def hold(self, states: Iterable[PartitionState]) -> None:
-        """Count the records that are held, for all partitions at once: counted in slices, records
-        that arrive or are dropped between two of them would make the total go backwards."""
+        """Count the held records of all partitions in one step. If they were counted in slices,
+        records that arrive or are dropped between two slices would make the total decrease."""
         chunks = (state.fetched.chunk for state in states)
         self.held = sum(chunk.count - chunk.index for chunk in chunks if chunk is not None)
 
@@ -96,7 +96,7 @@ class ConsumerMetrics:
         self._fetches = 0  # ever
         self._bytes = 0  # ever
         self._records = 0  # decoded for the application, ever
-        self._unread = 0  # records that were decoded and then given up
+        self._unread = 0  # records that were decoded and then dropped
         self.fetched_at: float | None = None
         """When the last fetch was answered, on the clock of `on_fetch`; None: never."""
 

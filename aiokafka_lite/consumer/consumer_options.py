@@ -120,7 +120,7 @@ class GroupOptions:
 
     membership: MembershipOptions
     modern: bool
-    strategy: tuple[Any, ...]  # an application's assignor need not have our base class
+    strategy: tuple[Any, ...]  # an application's assignor need not have this package's base class
 
 
 def isolation(level: str) -> IsolationLevel:

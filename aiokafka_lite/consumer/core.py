@@ -1,7 +1,7 @@
 """The consumer without its public class: the parts, their connections and their lifecycle.
 
-Tasks and listeners refer to this object and its parts, never to the public `AIOKafkaConsumer`: one
-that was dropped is collected at once, and its finalizer ends the core with `abort`.
+Tasks and listeners refer to this object and its parts, never to the public `AIOKafkaConsumer`. So a
+dropped consumer is collected at once, and its finalizer ends the core with `abort`.
 
 Tasks: the cluster's metadata refresh; one fetch task per broker; while positions are missing, one
 that looks them up; one for each set of large compressed batches while a thread decodes it; and

@@ -33,7 +33,7 @@ class MetricsReader:
         options: The consumer's options.
         positions: The assigned partitions.
         buffer: Measures the fetched records.
-        fetcher: Knows the ends of partitions.
+        fetcher: Provides the ends of partitions.
         waiters: Measures how long reads wait.
         group: Measures the membership and the commits; None without a group.
         ends: Looks up ends that fetches have not reported for a while.

@@ -60,8 +60,8 @@ class Positioning:
         self._resolver.announce()
 
     def give_back(self, state: PartitionState, generation: int, offset: int, epoch: int) -> None:
-        """Return to the first record of a batch, whatever was read after it since: otherwise the
-        batch would be skipped.
+        """Return to the first record of a batch, even if later records have been read since:
+        otherwise, the batch would be skipped.
 
         Nothing changes if the partition was revoked, if the application chose another position
         since, if the log was truncated before the batch, if retention deleted it, or if the topic

@@ -1,22 +1,22 @@
 """The lease of a consumer on its partitions: which offsets it may still commit.
 
 The coordinator fences offsets by member id and generation (KIP-447). That is not enough: a member
-that rejoins can be given the same generation under the same member id, because for the coordinator
-nothing has changed. The client has dropped its positions meanwhile and reads again from the
-committed offsets, so offsets of the first reading must never be committed after that. Only the
-client can distinguish the two readings; it does so with a lease.
+that rejoins can get the same generation under the same member id, because nothing has changed for
+the coordinator. Meanwhile, the client has dropped its positions and reads again from the committed
+offsets, so offsets from before the rejoin must never be committed after it. Only the client can
+distinguish the two; it does so with a lease.
 
 A lease is granted by a read. It is broken for a partition as soon as the consumer gives the
-partition up, for whatever reason, or reads again from what the group has committed. It never heals:
-the next read is granted a new one.
+partition up, for any reason, or reads again from the group's committed offsets. A broken lease is
+never restored: the next read is granted a new one.
 
 Non-obvious:
 
-- A lease without references is forgotten. So the only live leases are the one of the last read and
+- A lease without references is dropped. So the only live leases are the one of the last read and
   those that the application holds in a `ConsumerGroupMetadata`.
-- Offsets that a broker accepted just before the lease was broken are as bad as those sent after:
-  the request may have overtaken, or been overtaken by, the read of the committed offsets. A
-  transaction checks the lease again when the answer arrives.
+- Offsets that a broker accepted just before the lease was broken are as invalid as those sent after
+  that: the request may have overtaken the read of the committed offsets, or the reverse. A
+  transaction checks the lease again when the response arrives.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AssignmentLease:
     """The partitions that were given up, or read again, since one read.
 
     Attributes:
-        given_up: Partitions that the consumer gave up. It may have been assigned them again.
+        given_up: Partitions that the consumer gave up. They may have been assigned to it again.
         reread: Partitions whose position was fetched from the committed offsets again.
     """
 
@@ -107,8 +107,8 @@ class LeaseBook:
     """All leases of one consumer that are still referenced.
 
     Attributes:
-        ever_given_up: Partitions that the consumer gave up, at any time. It may have been assigned
-            them again.
+        ever_given_up: Partitions that the consumer gave up, at any time. They may have been
+            assigned to it again.
     """
 
     def __init__(self) -> None:

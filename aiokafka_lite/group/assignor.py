@@ -1,4 +1,5 @@
-"""What membership and assignors exchange. Light: every consumer's default names an assignor."""
+"""What membership and assignors exchange. Cheap to import, because every consumer's default names
+an assignor."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ class Assignor(Protocol):
         """
 
     def on_assignment(self, assignment: bytes, generation: int) -> Collection[TopicPartition]:
-        """Decode the leader's ConsumerProtocolAssignment and remember it.
+        """Decode the leader's ConsumerProtocolAssignment and store it.
 
         Raises:
             KafkaProtocolError: The bytes are not an assignment.

@@ -4,9 +4,9 @@ The cluster caches the coordinator, also for the group's commits. Requests use t
 connections: `GROUP` for heartbeats and joins, `COMMIT` for requests that must not queue behind
 those.
 
-A coordinator may take long to answer a join. It may also be frozen with an open connection while
-another broker has replaced it. So a `CoordinatorWatch` asks other brokers while a response is
-missing.
+A coordinator may take a long time to answer a join. It may also be frozen with an open connection,
+while another broker has replaced it. So a `CoordinatorWatch` asks other brokers while a response is
+overdue.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class CoordinatorLink:
         self._watch.close()
 
     def _leave(self, broker: Broker, error: KafkaConnectionError) -> None:
-        """Another broker coordinates now: stop waiting for this one, which may not respond for as
-        long as a rebalance may take."""
+        """Another broker is now the coordinator: stop waiting for this one, which may not respond
+        for as long as a rebalance may take."""
         for purpose in _PURPOSES:
             connection = broker.connected(purpose)
             if connection is not None:

@@ -85,10 +85,10 @@ class Send:
         kind: The API's name, such as "Heartbeat"; the outcome is reported with it.
         request_class: The class of the request, to choose the version.
         request_for: Builds the request for a version.
-        timeout: Seconds until the request and its connection are given up.
+        timeout: Seconds until the request times out and its connection is closed.
         oldest: The oldest suitable version.
-        apart: It must not queue behind a JoinGroup or SyncGroup in progress: send it over another
-            connection if there is one.
+        apart: True if it must not queue behind a JoinGroup or SyncGroup in progress: it is then
+            sent over another connection.
     """
 
     kind: str
@@ -149,8 +149,8 @@ class Elect:
     Attributes:
         protocol: Name of the assignor that the coordinator chose.
         members: All members of the generation.
-        skip: The group has an assignment already (KIP-814). None is computed, but the topics are
-            reported, because the leader watches them for all members.
+        skip: True if the group already has an assignment (KIP-814). None is computed, but the
+            topics are reported, because the leader watches them for all members.
     """
 
     protocol: str
@@ -418,7 +418,7 @@ class Membership(Protocol):
         """
 
     def retry(self, now: float) -> None:
-        """Continue after a `Fail`, where that can help."""
+        """Continue after a `Fail`, if that can help."""
 
     def leave(self, reason: str, now: float) -> None:
         """Revoke all partitions and leave; `on_subscription` may join again."""

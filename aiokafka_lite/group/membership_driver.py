@@ -5,7 +5,7 @@ each step that takes time runs in a child task, which reports its outcome to the
 the driver task. So heartbeats continue while a listener runs, and a LeaveGroup overtakes a join.
 
 Non-obvious:
-- Only the task takes steps. Calls of the application reach the machine synchronously and wake the
+- Only the task takes steps. The application's calls reach the machine synchronously and wake the
   task.
 - Every `Send` and every listener reports exactly one outcome to the machine. When the driver ends
   it cancels its children, and they report nothing more.
@@ -132,7 +132,7 @@ class GroupDriver:
         self._task: asyncio.Task[None] | None = None
         self._children: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()  # set: the task looks for steps again
-        self._wakes_at = -inf  # latest loop time when it does so by itself
+        self._wakes_at = -inf  # loop time when it does so without being woken, at the latest
         self._moved = asyncio.Event()  # set, and replaced, whenever the task has taken steps
         self._seen: tuple[object, ...] = ()  # of the membership, at the last `on_change`
         self._waiting = False  # the application waits in a poll
@@ -222,12 +222,12 @@ class GroupDriver:
         return known and not self._link.lost
 
     def stuck(self, now: float) -> bool:
-        """True if what is due does not happen: no step of this task, or no outcome of a request,
-        for two session timeouts after its time.
+        """True if this task is stuck: a step of it, or the outcome of a request, has been overdue
+        for two session timeouts.
 
-        No broker can cause this, because every request has a deadline. A blocked event loop
-        delays both what is due and this call, so the second call that finds it due, at least a
-        second after the first, is the first to return True.
+        No broker can cause this, because every request has a deadline. A blocked event loop delays
+        both the steps and this call. So only the second call that finds a step overdue, at least a
+        second after the first, returns True.
         """
         due = min(self._wakes_at, *self._asking.values(), inf)
         running = self._task is not None and not self._ended
@@ -238,7 +238,7 @@ class GroupDriver:
             self._stuck_since = now
         return now - self._stuck_since >= 1.0
 
-    # --- what the application does
+    # --- calls of the application
 
     def wake(self) -> None:
         """The membership received an input: take its next steps."""
@@ -288,7 +288,7 @@ class GroupDriver:
         self.wake()
 
     def retry(self) -> None:
-        """Continue after an `on_fail`, where that can help; otherwise does nothing."""
+        """Continue after an `on_fail`, if that can help; otherwise does nothing."""
         self.membership.retry(self._now)
         self.wake()
 
@@ -328,7 +328,7 @@ class GroupDriver:
                     async with asyncio.timeout_at(at):
                         await self._wake.wait()
                 except TimeoutError:
-                    pass  # the machine's own time has come
+                    pass  # the machine's own timer is due
         finally:
             self.abort()
 
@@ -475,7 +475,7 @@ class GroupDriver:
             self._resolving = False
 
     def _on_names(self) -> None:
-        self._seen = ()  # there are topics to watch that the owner does not know
+        self._seen = ()  # the owner does not have all topics to watch yet
         self.wake()
 
 

@@ -3,7 +3,7 @@
 A leader rebalances whenever the layout of a watched topic changes, so temporary problems must not
 look like a change:
 
-- A topic that a broker does not know may be new to that broker. It counts as deleted after
+- A topic that is unknown to a broker may be new to that broker. It counts as deleted after
   `GONE_AFTER`.
 - A topic's partitions only increase: a response with fewer for the same topic id is outdated.
 - A broker that is down keeps its last rack.
@@ -35,7 +35,7 @@ class Layouts:
     def of(
         self, topics: Collection[str], metadata: Metadata, now: float
     ) -> Mapping[str, TopicLayout]:
-        """The layouts of these topics that exist; other topics are forgotten.
+        """The layouts of these topics that exist; other topics are dropped.
 
         Args:
             now: Loop time when `metadata` was read.
@@ -82,5 +82,5 @@ class Layouts:
 
 
 def _is_there(topic: Topic) -> bool:
-    """True if a broker knows the topic; other errors, such as a missing leader, do not matter."""
+    """True if a broker has the topic; other errors, such as a missing leader, do not matter."""
     return bool(topic.partitions) and topic.error is not UnknownTopicOrPartitionError

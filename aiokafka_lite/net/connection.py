@@ -49,8 +49,7 @@ log = logging.getLogger(__name__)
 
 LAST_CORRELATION_ID: Final = 2**31 - 1
 AT_ONCE: Final = 1.0
-"""Seconds within which a listener closes the connection of a client with wrong security settings.
-"""
+"""Seconds within which a listener disconnects a client with wrong security settings."""
 
 
 class Connection:

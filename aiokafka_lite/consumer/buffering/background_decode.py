@@ -1,7 +1,7 @@
 """Schedules the decoding of large compressed batches in threads, for a few partitions. Sans-IO.
 
 A set that is being read holds a whole decompressed batch: many times the size that the memory
-budget counts. So only `AT_ONCE` partitions have a slot; the next one gets it when the set was
+budget counts. So only `AT_ONCE` partitions have a slot; the next one gets it when the set has been
 delivered completely, or dropped.
 
 Non-obvious: a slot is wasted on a partition whose records are not taken. So a paused partition

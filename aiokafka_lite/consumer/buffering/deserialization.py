@@ -1,4 +1,4 @@
-"""Applies the application's deserializers, which may fail, and interceptors, which may not, to
+"""Applies the application's deserializers, which may raise, and interceptors, which must not, to
 decoded records.
 
 A read raises the deserializer's exception unchanged, because applications written for aiokafka

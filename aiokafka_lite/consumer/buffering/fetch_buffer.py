@@ -1,9 +1,10 @@
 """Fetched records that are not delivered yet. Sans-IO: the fetcher fills it, the reader empties it.
 
 Each partition has at most one record set here (it is not fetched again before the set is decoded
-completely), and at most one chunk of decoded records. Partitions are served in the order their data
-arrived; one whose response is delivered goes to the end of the line, so a busy partition starves no
-other. A paused partition leaves the line and keeps its data and its position.
+completely), and at most one chunk of decoded records. Partitions are served in the order in which
+their data arrived. A partition whose response is delivered goes to the end of the line, so that a
+busy partition does not starve others. A paused partition leaves the line, but keeps its data and
+its position.
 
 Non-obvious:
 
@@ -77,8 +78,8 @@ class FetchBuffer:
         self.bytes = 0
         """Bytes of the response bodies held. Written here only."""
         self.in_place = False
-        """True if large compressed batches are decoded here, too, because nothing else needs the
-        event loop. Written by the owner before `add` is called."""
+        """True if large compressed batches are also decoded in the event loop, because nothing else
+        needs it. Written by the owner before `add` is called."""
         self._deserialization = Deserialization(key_deserializer, value_deserializer, interceptors)
         self._fetch_max_bytes = fetch_max_bytes
         self._on_drained = on_drained
@@ -112,7 +113,8 @@ class FetchBuffer:
     def add(
         self, state: PartitionState, records: RecordSet, body: ResponseBody, *, heavy: bool = False
     ) -> None:
-        """Put a partition's part of a response in line. It has no undecoded records now.
+        """Put a partition's part of a response in line. The partition must have no undecoded
+        records.
 
         Args:
             heavy: True if decoding it would block the event loop.

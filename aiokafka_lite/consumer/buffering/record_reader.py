@@ -3,9 +3,9 @@
 Non-obvious:
 
 - Taking is synchronous and comes last: there is no await between the moment a record leaves the
-  buffer and the moment the caller has it. So a cancelled or timed-out read loses no record.
+  buffer and the moment the caller receives it. So a cancelled or timed-out read loses no record.
 - Reads let the event loop run after every `LOOP_BREATH` seconds without a pause: an application
-  that never suspends starves neither the network nor its other tasks. That costs a few nanoseconds
+  that never suspends starves neither the network nor its other tasks. This costs a few nanoseconds
   per record.
 """
 
@@ -102,7 +102,7 @@ class Reader:
             self._waiters.wake()
 
     def on_forked(self, error: KafkaError) -> None:
-        """Let every read of a forked child raise `error`, and touch nothing of the parent's."""
+        """Let every read in a forked child raise `error`; touch no resource of the parent."""
         self.error = error
         self._watch = None
         self._buffer.delivery.current = EMPTY

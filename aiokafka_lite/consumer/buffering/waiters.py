@@ -1,7 +1,7 @@
 """Reads that wait for records: calls of getone(), getmany() and `async for`.
 
-A waiter is woken when records it may want have arrived, and then takes them itself: no record is
-passed to a waiter, so cancelling one at any moment loses nothing.
+A waiter is woken when records that it may want have arrived, and then takes them itself. Records
+are not passed to waiters, so a waiter can be cancelled at any moment without losing any.
 
 Non-obvious: a waiting task is woken within the call that received a record (`Waiters.wake_now`).
 The next iteration of the event loop would take longer than everything else between a single

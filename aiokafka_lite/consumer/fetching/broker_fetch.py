@@ -3,7 +3,7 @@
 Non-obvious:
 
 - Only a `BrokerFetch` and its task change the fetch in flight; the generations of partitions show
-  what happened to them meanwhile.
+  whether they changed meanwhile.
 - The cost of a fetch depends only on what changed since the previous one: nothing here iterates
   over `line`, except to begin a session, after a failure, or when the memory is used up.
 """

@@ -1,17 +1,18 @@
 """The fetch session with one broker: builds requests and matches responses. Sans-IO.
 
-A broker remembers what a client fetches (KIP-227): the first fetch of a session contains all wanted
-partitions, later ones only the changes, and responses only new data. So the cost of a fetch depends
-on what changed since the previous one, on both sides and on the wire, not on the number of assigned
+A broker stores what a client fetches (KIP-227): the first fetch of a session contains all wanted
+partitions, later fetches only the changes, and responses only new data. So the cost of a fetch
+depends on what changed since the previous one, on both sides and on the wire, not on the number of
+assigned
 partitions: `next_request` processes only the partitions passed to `on_change`.
 
 A `FetchSession` lives as long as its broker is fetched from, across lost connections and evicted
 sessions: after these, the next fetch contains everything again. `asked` is the state that the
-broker should remember; only `next_request` changes it, and the pending response is matched with it.
+broker should have; only `next_request` changes it, and the pending response is matched with it.
 
-A partition that is temporarily not wanted (paused, being read, in error) is forgotten, as in Java:
-otherwise the broker would send the same records with each fetch. A partition that was read to its
-end before the next fetch is simply requested at its new offset.
+A partition that is temporarily not wanted (paused, being read, in error) is removed from the
+session, as in Java: otherwise, the broker would send the same records with each fetch. A partition
+that was read to its end before the next fetch is simply requested at its new offset.
 
 Before Fetch v7 (Kafka 1.1) there is no session: every fetch contains all partitions.
 
@@ -27,7 +28,7 @@ Non-obvious:
 - `next_request_apart` fetches outside the session, which stays unchanged.
 
 Source: FetchRequest.json, FetchResponse.json, KIP-74 (order), KIP-227, KIP-320, KIP-516; the
-behaviour is that of Java's `FetchSessionHandler`.
+behavior is that of Java's `FetchSessionHandler`.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class FetchSession:
         options: The consumer's options.
 
     Attributes:
-        asked: What the broker remembers, by partition, including the fetch in flight.
+        asked: What the broker's session contains, by partition, including the fetch in flight.
         session_id: The id that the broker assigned, 0 without a session.
         epoch: The epoch of the next request: 0 begins a session.
         version: The version of the request in flight, or of the last one.
@@ -356,8 +357,8 @@ class FetchSession:
             if answered == len(self.asked):
                 self.epoch = 1
             else:
-                # Java rejects such a response. Its partitions are used here, but the broker may
-                # not remember the others: the next fetch closes the session.
+                # Java rejects such a response. This client uses its partitions, but the broker's
+                # session may lack the others, so the next fetch closes the session.
                 missing = len(self.asked) - answered
                 log.info(
                     "%s: A full fetch response lacks %d of %d partitions; starting a new session",

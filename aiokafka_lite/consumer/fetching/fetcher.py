@@ -1,10 +1,10 @@
 """Prefetches records: one task and at most one fetch in flight per broker.
 
-A fetch requests the partitions without undecoded records. Two rules are combined here, that one
-and "the next fetch is sent before the application has seen the records":
+A fetch requests the partitions without undecoded records. This rule is combined with a second one:
+the next fetch is sent before the application has processed the records.
 
 - Whole fetch: no partition of the broker holds records. It may wait at the broker for
-  `fetch_max_wait_ms`, because the application has nothing to do anyway.
+  `fetch_max_wait_ms`, because the application has no records to process anyway.
 - Partial fetch: some partitions hold records, and the others are fetched meanwhile. It does not
   wait at the broker, because a partition that is drained during the wait could not be fetched. If
   one returns nothing, the next partial fetch is sent after `consumer_timeout_ms` at the latest,
@@ -239,7 +239,7 @@ class Fetcher:
 
         Returns:
             All of them; and those whose topic has another id or is gone. These must not be fetched
-            before they are placed: the offsets of the old topic mean nothing in the new one.
+            before they are placed: the offsets of the old topic are not valid in the new one.
         """
         before = self._followed
         now = self.loop.time()
@@ -289,7 +289,7 @@ class Fetcher:
                 and self.loop.time() < state.source.replica_until
             ):
                 node = state.source.replica
-            else:  # until the leader names a follower again, which by then has caught up
+            else:  # until the leader names a follower again, which has then caught up
                 state.source.replica = NOWHERE
         if node != state.source.node:
             self._leave(state)

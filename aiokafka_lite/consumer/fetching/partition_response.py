@@ -115,7 +115,7 @@ class Answers:
             or state.fetched.records is not None
             or state.fetch_offset != offset
         ):
-            return False  # it moved to another broker, which gets the same request
+            return False  # it moved to another broker, to which the request is repeated
         if data.error_code:
             self._placing.place_if_due(state)
             if state.source.node != node:

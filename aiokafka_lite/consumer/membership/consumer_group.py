@@ -7,7 +7,7 @@ passed to the listener, and then read.
 Non-obvious:
 
 - A listener's exception is logged and the rebalance continues, as in aiokafka: raising it from a
-  read (as Java does from poll) would surprise the reader and change nothing.
+  read (as Java does from poll) would only surprise the reader.
 - `unsubscribe` is synchronous: the partitions are removed when it returns. A `Parting` keeps the
   offsets to commit and the listener to call until the membership revokes the partitions.
 - A fatal error is raised once, by `start` or by a read, which makes the membership try again: the
@@ -178,7 +178,7 @@ class ConsumerGroup:
 
     def unsubscribe(self) -> None:
         """Remove the partitions at once, and leave the group in the background."""
-        if self.driver.membership.state is not ClassicState.FENCED:  # which is permanent
+        if self.driver.membership.state is not ClassicState.FENCED:  # FENCED is permanent
             self.failure = None
         self._subscribed = None
         self._unwanted.on_unsubscribe()
@@ -314,7 +314,7 @@ class ConsumerGroup:
             raise self.take_failure()
 
     def take_failure(self) -> KafkaError:
-        """Return the error to raise, and have the membership try again.
+        """Return the error to raise, and make the membership try again.
 
         Raises:
             ValueError: The membership has not failed.
@@ -447,7 +447,7 @@ class ConsumerGroup:
             news = added if listener is notified else all
             self._unwanted.on_transit(news)
             self._assignment.withhold(news)
-            self.leases.renew()  # from now on the application knows of the rebalance
+            self.leases.renew()  # the listener has now reported the rebalance to the application
             await self._listeners.call(listener.on_partitions_assigned, news)
             self._assignment.release(news)
         self._unwanted.hold()

@@ -18,8 +18,8 @@ def check_given_up(
     although another member may have read further meanwhile. In Java, a rebalance happens only
     within a poll, so none can complete between a read and its commit.
 
-    The next read by any task ends this check, because a later commit does not show which read its
-    offsets came from. Java's client accepts them then, too. Comparing them with the records
+    The next read by any task ends this check, because a later commit does not show from which read
+    its offsets came. Java's client accepts them then, too. Comparing them with the records
     delivered since would not help: a listener may commit partitions that were assigned again before
     they are read, and an application may commit any offset. Offsets in a transaction carry the
     lease of their read instead.

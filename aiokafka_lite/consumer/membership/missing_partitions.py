@@ -18,14 +18,14 @@ from aiokafka_lite.errors import UnknownTopicIdError, UnknownTopicOrPartitionErr
 from aiokafka_lite.structs import TopicPartition
 
 PATIENCE: Final = 10.0
-"""Seconds. All brokers of a cluster learn of a deletion within one or two seconds."""
+"""Seconds. All brokers of a cluster receive a deletion within one or two seconds."""
 
 
 _NOT_THERE: Final = (UnknownTopicOrPartitionError, UnknownTopicIdError)
 
 
 class _Absence(NamedTuple):
-    """Since when a partition is missing, and the metadata version that first lacked it."""
+    """When a partition was first missing, and the metadata version that first lacked it."""
 
     since: float
     version: int
@@ -44,7 +44,7 @@ class Presence:
         self._ids: dict[str, UUID] = {}  # of the assigned topics, as last reported
 
     def know(self, topics: Iterable[Topic]) -> None:
-        """Remember the ids of assigned topics that `kept` was not asked about."""
+        """Store the ids of assigned topics that were not passed to `kept`."""
         self._ids.update((topic.name, topic.topic_id) for topic in topics if topic.topic_id)
 
     def kept(

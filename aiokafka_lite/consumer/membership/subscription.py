@@ -191,7 +191,7 @@ class Subscription:
         self.listener = other.listener
 
     def on_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        """Record the assigned topics, which are all that is known of a broker-side pattern."""
+        """Record the assigned topics: for a broker-side pattern, no others are known."""
         if self.kind is Kind.BROKER_PATTERN:
             self.topics = frozenset(tp.topic for tp in partitions)
 

@@ -1,8 +1,8 @@
 """Withholds partitions of topics that are no longer subscribed to until the group revokes them.
 
-The member keeps them until the rebalance that the new subscription triggers, and commits what was
-read of them. The application subscribed to other topics, so its reads must not return their records
-any more, as in aiokafka; in Java the next `poll` rebalances first.
+The member keeps them until the rebalance that the new subscription triggers, and commits the
+positions of their delivered records. The application subscribed to other topics, so its reads must
+no longer return records of these, as in aiokafka; in Java the next `poll` rebalances first.
 
 Non-obvious: the rebalance itself withholds and releases partitions in transit; this module
 withholds them only after that.
@@ -50,7 +50,7 @@ class Unwanted:
         self._held = held
 
     def on_unsubscribe(self) -> None:
-        """Forget all: the group no longer assigns the partitions."""
+        """Drop all state: the group no longer assigns the partitions."""
         self._topics.clear()
         self._held.clear()
 

@@ -1,9 +1,9 @@
-"""Asks the brokers where partitions end, for the lag of those that are not being fetched.
+"""Looks up the end offsets of partitions that are not being fetched, for their lag.
 
 A fetch response carries the end of its partition. But a partition is not fetched while it is
-paused or while its buffered records are not read, which is when its lag matters most. So reading
-the metrics starts a lookup of such ends in the background, and the next reading has the result.
-Unless the application reads the metrics, the consumer sends none of these requests.
+paused or while its buffered records are not read, which is when its lag matters most. So each call
+that reads the metrics starts a lookup of such ends in the background, and the next call returns the
+result. If the application does not read the metrics, the consumer sends none of these requests.
 """
 
 from __future__ import annotations

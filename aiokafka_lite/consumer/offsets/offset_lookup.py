@@ -2,8 +2,8 @@
 
 Non-obvious:
 
-- There is one request per leader. A partition without a leader waits alone and delays no other;
-  the partitions of an unknown topic wait for it together.
+- One request is sent per leader. A partition without a leader waits alone and delays no other; the
+  partitions of an unknown topic wait for the topic together.
 
 Source: ListOffsetsRequest.json v0-v11, KIP-79 (search by time), KIP-207, KIP-320.
 """
@@ -216,7 +216,7 @@ async def _ask(
                 topic.partitions.append(
                     ListOffsetsPartition(
                         partition_index=tp.partition,
-                        # Lets a broker that is no longer the leader report it.
+                        # Lets a broker that is no longer the leader report that.
                         current_leader_epoch=epoch,
                         timestamp=pending[tp],
                     )

@@ -5,15 +5,15 @@ predecessor, and stores others at their offsets. A consumer that keeps its offse
 So when a partition gets another leader or a new leader epoch, and when the position includes an
 epoch (from a commit), OffsetForLeaderEpoch asks the leader where the epoch of the last record read
 ends. If that is before the position, the log was truncated there: the position returns to that
-offset or, with `auto_offset_reset="none"`, reads raise LogTruncationError. If the leader does not
-know the epoch, the reset policy applies.
+offset or, with `auto_offset_reset="none"`, reads raise LogTruncationError. If the epoch is unknown
+to the leader, the reset policy applies.
 
-A topic that was deleted and recreated has another id (KIP-516). Its log is a different one of any
-length, so the reset policy applies once the buffered records of the old topic are delivered.
-Metadata of a lagging broker also contains another id, and ids have no order. So the leader in this
-metadata is asked for its own metadata, and a position is discarded only if the leader returns the
-same id and leads the partition. (Java keeps its positions whatever the ids, and reads the new topic
-from the old offset.)
+A topic that was deleted and recreated has another id (KIP-516). Its log is a different one and may
+have any length, so the reset policy applies once the buffered records of the old topic are
+delivered. Metadata of a lagging broker also contains another id, and ids have no order. So the
+client asks the leader in this metadata for its own metadata, and discards a position only if the
+leader returns the same id and leads the partition. (Java ignores the ids, keeps its positions, and
+reads the new topic from the old offset.)
 
 Non-obvious:
 
@@ -85,7 +85,7 @@ without topic ids (before 2.8) the two look the same."""
 OUTDATED_FOR: Final = 30.0
 """Seconds for which it is refreshed if the topic has an id, which shows that it was not recreated:
 only a commit that outlived its topic could refer to another. A leader that is cut off from the
-controller does not know the epoch of its successor, and would make the reset policy apply."""
+controller does not have the epoch of its successor, and would make the reset policy apply."""
 
 
 class _Asked(NamedTuple):
@@ -228,7 +228,7 @@ class Validation:
             self._tasks.spawn(self._ask_for_ids(node, unsure), f"ask broker {node} for topic ids")
 
     def _is_outdated(self, state: PartitionState) -> bool:
-        """True if newer metadata may come."""
+        """True if newer metadata may arrive."""
         now = self._loop.time()
         found = self._outdated.get(state)
         if found is None or found.generation != state.fetch_generation:
@@ -432,7 +432,7 @@ class Validation:
         self._on_moved(state)
 
     def _on_truncated(self, state: PartitionState, end: int | None, epoch: int) -> None:
-        """The log that was read ends at `end`; None: nothing of it is known to be left."""
+        """The log that was read ends at `end`; None: no part of it is known to remain."""
         position = state.position
         policy = self._options.auto_offset_reset
         log.warning(

@@ -40,7 +40,7 @@ class PositionChecks:
         self._validation = validation
         self._resolver = resolver
         self._loop = loop
-        self._rest: list[PartitionState] = []  # to be checked; some may be revoked by now
+        self._rest: list[PartitionState] = []  # to be checked; some may have been revoked
         self._scheduled = False
         self._lacks_positions = False  # placed partitions need a lookup once all are placed
 

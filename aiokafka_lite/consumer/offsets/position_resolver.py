@@ -83,7 +83,7 @@ CommittedReader: TypeAlias = Callable[
 retriable error is retried; any other is raised to the application."""
 
 _OUT_OF_GROUP: Final = (FencedMemberEpochError, StaleMemberEpochError, UnknownMemberIdError)
-"""The membership has ended or changed: its state machine removes the partitions, or learns the
+"""The membership has ended or changed: its state machine removes the partitions, or receives the
 epoch to retry with. The application does not see these errors."""
 
 

@@ -2,12 +2,13 @@
 
 A `PartitionState` lives from the assignment of its partition to its loss. A seek, a reset or the
 loss of the partition raises its `generation`: batches taken before can no longer be given back.
-A fetch, a validation or a lookup remembers the `fetch_generation`, which also rises when the log
-was truncated: so a stale response is recognized and never reaches the application.
+A fetch, a validation or a lookup stores the `fetch_generation`, which also rises when the log was
+truncated. So a stale response is detected and never reaches the application.
 
-If the position is out of range, `auto_offset_reset` chooses another. Whether a batch in progress
-may still be given back shows once that is known: below the old position, the log lost its end and
-may still have the batch; above it, the log lost its beginning and the batch with it.
+If the position is out of range, `auto_offset_reset` chooses another. Once the new position is
+known, it shows whether a batch in progress may still be given back. If it is below the old
+position, the log lost its end and may still have the batch; if above, the log lost its beginning,
+and the batch with it.
 
 The position (next offset to deliver) and the fetch offset (next offset to fetch) differ only while
 decoded records are being delivered: then the `Chunk` holds the former, and its end is the latter.
@@ -73,8 +74,8 @@ class PartitionState:
             decides which one is current. Written by `follow`.
         unvalidated: True if the leader must confirm, before the next fetch, that its log is still
             the one that was read (KIP-320).
-        remade: True if it is known not to be: the topic was recreated. The buffered records of the
-            old topic are delivered first.
+        remade: True if it is known not to be that log: the topic was recreated. The buffered
+            records of the old topic are delivered first.
         until: Offset from which it is no longer fetched, or None. Owner: the reader of a range.
         waits_for_chunk: True if it is fetched again only once its chunk is delivered: the offset
             after the chunk is out of range.
@@ -202,8 +203,8 @@ class PartitionState:
         """Return to the first record of a batch, which must be read again. The buffer must have
         discarded the old records before.
 
-        Unlike after a seek, the position refers to the topic that was read: if that turns out to be
-        deleted, the offset means nothing in the recreated one.
+        Unlike after a seek, the position refers to the topic that was read: if that topic turns out
+        to be deleted, the offset is not valid in the recreated one.
 
         Args:
             epoch: Leader epoch of the record before it, if known.
@@ -250,7 +251,7 @@ class PartitionState:
         self._choose_work()
 
     def on_work_committed(self, offset: int, epoch: int) -> None:
-        """The application itself commits this offset, in the middle of its work or after it.
+        """The application itself commits this offset, during its work or after it.
 
         Args:
             epoch: Leader epoch of the record before it, or UNKNOWN_EPOCH.
@@ -308,11 +309,11 @@ class PartitionState:
         """Set the position that a lookup found.
 
         Args:
-            epoch: Leader epoch of the record before it, if known. Of a record at the offset, or of
-                the leader at the end of its log, it is at most later, and does as well: both
-                epochs end behind the offset, unless the log was truncated since.
-            asked_epoch: Epoch of the leader that returned the offset, if it was a leader. It need
-                not validate its own answer.
+            epoch: Leader epoch of the record before it, if known. The epoch of the record at the
+                offset, or of the leader at the end of its log, may be later, but is equally valid:
+                both epochs end after the offset, unless the log was truncated since.
+            asked_epoch: Epoch of the leader that returned the offset, if it was a leader. That
+                leader does not need to validate its own answer.
         """
         before = self._reset_from
         if before is not None and offset < before:
@@ -394,7 +395,7 @@ class PartitionState:
         self.leader = leader
         self.leader_epoch = epoch
         self.source.on_new_leader()
-        # Undecoded records may have an epoch even if the decoded ones have none.
+        # Undecoded records may have an epoch even if the decoded records have none.
         self.unvalidated = self.remade or (
             epoch >= 0
             and self.fetch_offset is not None

@@ -78,7 +78,7 @@ class NativeAssignor(abc.ABC):
         )
 
     def on_assignment(self, assignment: bytes, generation: int) -> Collection[TopicPartition]:
-        """Decode the leader's assignment and remember it."""
+        """Decode the leader's assignment and store it."""
         partitions = read_assignment(assignment).partitions
         self.remember(partitions, generation)
         return partitions

@@ -1,11 +1,11 @@
 """The range assignor: each subscriber of a topic gets a range of its partitions.
 
 Members come in the same order for every topic, so topics with the same number of partitions and
-the same members are divided alike: partition n of all of them goes to one member, which can join
-them ("co-partitioning").
+the same members are divided in the same way: partition n of all of them goes to one member, which
+can join them ("co-partitioning").
 
-With racks (KIP-881) a first round gives members what has a replica in their rack, as far as that
-costs neither evenness nor co-partitioning; then the rest is divided as without racks.
+With racks (KIP-881), a first round gives members partitions with a replica in their rack, as long
+as this preserves evenness and co-partitioning; then the rest is divided as without racks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class _Topic:
         self._given: dict[str, int] = {}
         self._left = layout.partitions
         self._taken = bytearray(layout.partitions)
-        # By rack (None: all of them), ascending; what is taken is dropped when it comes to the top.
+        # By rack (None: all of them), ascending; taken partitions are dropped when they reach the
+        # top.
         self._free: dict[str | None, deque[int]] = {}
 
     @property
@@ -61,7 +62,7 @@ class _Topic:
         return not self._left
 
     def room(self, member_id: str) -> int:
-        """The number of partitions the member may still get; extras go to the first members."""
+        """The number of partitions that a member may still get; extras go to the first ones."""
         most = self._share + 1 if self._extras else self._share
         return max(0, most - self._given.get(member_id, 0))
 
@@ -82,7 +83,7 @@ class _Topic:
         return numbers
 
     def give(self, member_id: str, numbers: Sequence[int]) -> None:
-        """Book partitions as given to a member."""
+        """Record partitions as assigned to a member."""
         if not numbers:
             return
         for number in numbers:

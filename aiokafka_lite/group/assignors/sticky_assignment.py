@@ -74,7 +74,7 @@ def _divide_unevenly(
     """Divide partitions among members of different subscriptions.
 
     Java takes away every partition that has no replica in its owner's rack, and deals it out again.
-    Here that is done only if it improves the result: in Java, some cooperative groups alternate
+    This assignor does so only if it improves the result: in Java, some cooperative groups alternate
     between two assignments and never stop rebalancing.
     """
     by_racks = UnevenDivision(members, topics, claims, racks).divide()

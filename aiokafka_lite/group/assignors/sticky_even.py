@@ -1,8 +1,8 @@
 """Sticky assignment among members that all subscribe to the same topics.
 
-Every member can own every partition, so the size of each share is known in advance: `least` or,
-for as many members as the division leaves a remainder, one more. Members keep the partitions they
-held up to that size; the rest goes to members with too few. There are three rounds:
+Every member can own every partition, so the size of each share is known in advance: `least` or, for
+as many members as the remainder of the division, one more. Members keep the partitions that they
+held, up to that size; the rest goes to members with too few. There are three rounds:
 
 1. each member keeps the partitions it held, up to its share (only those in its rack, if racks
    matter);
@@ -81,7 +81,7 @@ class EvenDivision:
                 self._given_up[partition] = member_id
 
     def _deal_by_racks(self, free: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Deal out what has a taker in its rack; what has none is left."""
+        """Deal out partitions that a member in their rack can take; leave the others."""
         left: list[TopicPartition] = []
         # Counts by rack show an empty rack at once, without a walk over all members.
         hungry_in = Counter(self._racks.rack_of.get(each) for each in self._hungry)
@@ -108,7 +108,7 @@ class EvenDivision:
         return left
 
     def _next_in(self, racks: frozenset[str], members: Sequence[str], begin: int) -> int:
-        """Where the next member stands that is in one of the racks, around the end; -1: none."""
+        """The position of the next member in one of the racks, wrapping around; -1: none."""
         for i in chain(range(begin, len(members)), range(begin)):
             if self._racks.rack_of.get(members[i]) in racks:
                 return i

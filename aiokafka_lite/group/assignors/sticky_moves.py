@@ -26,12 +26,12 @@ class Moves:
         self._moved: dict[tuple[str, _Way], dict[TopicPartition, None]] = {}
 
     def record(self, partition: TopicPartition, giver: int, taker: int) -> None:
-        """Note that a partition has moved."""
+        """Record that a partition has moved."""
         way = self._way_of.pop(partition, None)
         if way is not None:
             del self._moved[partition.topic, way][partition]
             giver = way.giver
-        if giver != taker:  # otherwise it is back at its first owner
+        if giver != taker:  # otherwise its first owner has it again
             way = self._way_of[partition] = _Way(giver, taker)
             self._moved.setdefault((partition.topic, way), {})[partition] = None
 

@@ -1,8 +1,8 @@
 """Sticky assignment among members that subscribe to different topics.
 
-How even the result can be is not known in advance. Members keep the partitions they held; each free
-partition goes to the subscriber with the fewest partitions; then partitions move from members with
-more to members with fewer, as long as a single move improves the balance. If the moves did not
+It is not known in advance how even the result can be. Members keep the partitions they held; each
+free partition goes to the subscriber with the fewest partitions; then partitions move from members
+with more to members with fewer, as long as a single move improves the balance. If the moves did not
 improve it after all, they are undone.
 
 A partition costs one heap operation, not a walk over all members: see `_Poorest`.
@@ -207,7 +207,7 @@ class UnevenDivision:
         return rank if partition.topic in self._topics_of[rank] else None
 
     def _move(self, partition: TopicPartition, taker: int) -> None:
-        """Make the owner one smaller and the taker one larger, without a swap within a topic.
+        """Move one partition from the owner to the taker, without a swap within a topic.
 
         If a partition moved from the taker to this one's first owner before, both moves are undone.
         """

@@ -1,4 +1,4 @@
-"""Tracks whether a member knows its coordinator, and when it looks for it next. Sans-IO."""
+"""Tracks whether a member's coordinator is known, and when the next lookup is due. Sans-IO."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class MemberIdentity:
 
         Args:
             leave: Send a LeaveGroup; for a static member also while it joins without a member id,
-                because the coordinator knows it by another one.
+                because the coordinator has it under another id.
         """
         if leave and (self.member_id != NOBODY or (self.static and JOIN in self._in_flight)):
             self._farewells.append((self.member_id, reason))

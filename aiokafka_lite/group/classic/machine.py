@@ -18,10 +18,10 @@ Non-obvious:
   looks for it and keeps its partitions until a coordinator rejects it. A coordinator restarts every
   session after a failover. If the member dropped its partitions, it would get the same generation
   back, and the coordinator could not distinguish offsets from before and after.
-- While a JoinGroup or SyncGroup is in flight the coordinator keeps the member, and a heartbeat
-  would be answered after it: no heartbeats are sent, and the session does not expire.
-- A rejoin that becomes necessary on the way to STABLE waits until STABLE: the application receives
-  every assignment.
+- While a JoinGroup or SyncGroup is in flight, the coordinator keeps the member and would answer a
+  heartbeat only after that request. So no heartbeats are sent, and the session does not expire.
+- A rejoin that becomes necessary before STABLE waits until STABLE: the application receives every
+  assignment.
 - A member id that arrives after the application left (during a JoinGroup) is given back with a
   LeaveGroup; otherwise the group would wait for a member that does not exist.
 """
@@ -56,7 +56,7 @@ class ClassicMembership(ClassicAnswers):
             protocol in common.
     """
 
-    # --- what it wants
+    # --- steps
 
     def next_step(self, now: float) -> Step | None:
         """The next step, or None for now. Each step is returned once."""

@@ -142,7 +142,7 @@ class ClassicMember:
         """The identity of this member, for transactions."""
         return self._identity.metadata
 
-    # --- what becomes of the member
+    # --- the end of the membership
 
     def _lose(self, why: str, *, member_id: bool = False) -> None:
         """The membership is lost: other members may own the partitions."""

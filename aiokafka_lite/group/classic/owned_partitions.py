@@ -16,8 +16,8 @@ class Holdings:
 
     Attributes:
         partitions: What it holds, according to its listener calls.
-        forfeit: Other members may own them: they must be reported as lost.
-        busy: The listener runs: the next change waits until it has completed.
+        forfeit: True if other members may own them: they must be reported as lost.
+        busy: True while the listener runs: the next change waits until it has completed.
     """
 
     __slots__ = ("_callback", "forfeit", "partitions")

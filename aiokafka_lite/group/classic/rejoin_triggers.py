@@ -17,7 +17,7 @@ class Watch:
         joined: The subscription in the last JoinGroup; None: there was none.
 
     Args:
-        racks: Whether the racks of partitions matter.
+        racks: True if the racks of partitions matter.
     """
 
     def __init__(self, *, racks: bool) -> None:

@@ -147,7 +147,7 @@ class ClassicAnswers(ClassicMember):
             self._on_join_error(JOIN, self._error(response.error_code, JOIN), now)
             return
         chosen = response.protocol_name or ""
-        # Even if the protocol does not fit: the place exists and must be given up.
+        # Even if the protocol does not match: the member is in the group and must leave it.
         self._identity.take(response.member_id, response.generation_id, chosen)
         self._session.restart(now)
         if response.protocol_type not in (None, PROTOCOL_TYPE) or chosen not in self._assignors:
@@ -230,7 +230,7 @@ class ClassicAnswers(ClassicMember):
         if (sent.era, sent.generation) != (self._identity.era, self.generation):
             return  # of a past generation
         if self._identity.waits_in_line:
-            return  # the join response says the same, and more
+            return  # the join response contains the same, and more
         if isinstance(error, RebalanceInProgressError):
             # The coordinator waits for this member to join, and keeps its session until then.
             self._session.on_answered(sent.at)

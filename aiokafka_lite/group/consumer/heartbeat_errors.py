@@ -1,7 +1,7 @@
 """What an error means for a member of the consumer protocol: one function, one table of tests.
 
 Sans-IO. Source: AbstractHeartbeatRequestManager.onErrorResponse and ConsumerHeartbeatRequestManager
-of Kafka's Java client 4.4; `reaction` names the cases in which Java gives up without need.
+of Kafka's Java client 4.4; `reaction` names the cases in which Java fails unnecessarily.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def reaction(error: KafkaError, *, answered: bool, joining: bool) -> Reaction:
         joining: True if the heartbeat was a join: rejoining cannot help against unknown ids then.
     """
     if not answered and isinstance(error, AuthenticationFailedError) and not joining:
-        # Java gives up, but the coordinator keeps the member until its session times out.
+        # Java fails, but the coordinator keeps the member until its session times out.
         return Reaction.REPORT
     if not answered:
         return Reaction.LOST if error.retriable else Reaction.FATAL
     if isinstance(error, GroupIdNotFound):
-        # Java gives up. A group may have been deleted because all its members seemed gone, such as
-        # one on a suspended machine. A join that fails this way is not for a consumer group.
+        # Java fails. A group may have been deleted because all its members seemed gone, for example
+        # one on a suspended machine. If a join fails this way, the group is not a consumer group.
         return Reaction.FATAL if joining else Reaction.FENCED
     known = _TABLE.get(type(error))
     if known is not None:
@@ -76,7 +76,7 @@ def reaction(error: KafkaError, *, answered: bool, joining: bool) -> Reaction:
 
 
 def explain(error: KafkaError, options: MembershipOptions, pattern: str | None) -> KafkaError:
-    """The error for the application, which says how to fix it."""
+    """The error for the application, with advice on how to fix it."""
     advice = ""
     if isinstance(error, UnsupportedVersionError):
         advice = (

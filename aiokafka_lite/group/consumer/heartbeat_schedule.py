@@ -17,7 +17,7 @@ SHORTEST_INTERVAL: Final = 0.1
 LONGEST_INTERVAL: Final = 15.0
 """Bounds of the interval, in seconds. Brokers allow 5 to 15 by default
 (`group.consumer.max.heartbeat.interval.ms`). Extra heartbeats do no harm; without any, a member
-would not learn that it was removed."""
+would not detect its removal."""
 
 __all__ = ["Pace"]
 
@@ -84,7 +84,7 @@ class Pace:
     def on_sent(self, now: float) -> None:
         """A heartbeat is sent."""
         self._sent_at = now
-        self._wait *= 2  # beyond the interval it makes no difference
+        self._wait *= 2  # values beyond the interval make no difference
         self._urgent = False
 
     def on_answered(self, interval: float, *, joins: bool) -> None:

@@ -27,7 +27,8 @@ __all__ = ["NO_EPOCH", "MemberIdentity", "Sent"]
 
 NO_EPOCH: Final = -1
 LEAVE_ATTEMPTS: Final = 3
-"""Who cannot say that it leaves is forgotten when its session ends; stopping must not wait."""
+"""A member that cannot send its leave is removed when its session ends; stopping must not wait for
+it."""
 
 
 class Sent(NamedTuple):
@@ -45,8 +46,8 @@ class MemberIdentity:
     Attributes:
         member_id: The member id as the coordinator returned it, the same for life; "" before that.
         epoch: 0 while it joins; -1 outside of the group.
-        known: True if the coordinator may know the member. With a client-made id it may know the
-            member even if no response ever arrived.
+        known: True if the coordinator may have the member. With a client-made id, this may be so
+            even if no response ever arrived.
         era: Number of memberships that have ended.
 
     Args:
@@ -176,7 +177,7 @@ class MemberIdentity:
         )
         self._leave_attempts = 0
         if stay and not static:
-            self.known = False  # it just falls silent
+            self.known = False  # it only stops sending heartbeats
 
     def on_farewell_failed(self, *, again: bool) -> None:
         """The heartbeat that leaves failed.

@@ -31,7 +31,7 @@ Non-obvious:
   acknowledged before the next begins.
 - A response counts only for the membership that sent the request. After a fence, or an error that
   ended the membership, a new era begins, and an older response only frees the slot in flight.
-- A member that leaves sends a heartbeat whenever the coordinator may know it, even if it never got
+- A member that leaves sends a heartbeat whenever the coordinator may have it, even if it never got
   a response: with a client-made member id, a join may have arrived.
 """
 
@@ -92,7 +92,7 @@ class ConsumerMembership(ConsumerMember):
 
     _response_class: ClassVar[type[HeartbeatResponse]] = ConsumerGroupHeartbeatResponse
 
-    # what it wants
+    # steps
 
     def next_step(self, now: float) -> Step | None:
         """The next step, or None for now. Each step is returned once."""
@@ -184,7 +184,7 @@ class ConsumerMembership(ConsumerMember):
         if self._state is MemberState.UNSUBSCRIBED:
             self._join()
         elif self._state in ENDED:
-            # With the same subscription it would only fail again.
+            # With the same subscription, it would only fail again.
             self._rejoin = self._rejoin or changed or self._state is not MemberState.FATAL
         elif changed:
             self._pace.hasten()
@@ -228,7 +228,7 @@ class ConsumerMembership(ConsumerMember):
         self._hasten()
 
     def retry(self, now: float) -> None:
-        """Rejoin after a `Fail`, or fail again where that would take another member's place."""
+        """Rejoin after a `Fail`, or fail again if rejoining would fence another member."""
         error, self._last_failure = self._last_failure, None
         if self._state is not MemberState.FATAL or self._rejoin:
             return
@@ -243,7 +243,7 @@ class ConsumerMembership(ConsumerMember):
         self._begin_leaving(reason, now, stay=None)
         self._topics, self._pattern = frozenset(), None
         self._rejoin = False
-        # Of this subscription: a later one reports its own failures, even the same ones.
+        # Only for this subscription: a later one reports its own failures, even the same ones.
         self._failure = self._last_failure = None
 
     def close(self, now: float, stay: bool | None = None) -> None:

@@ -62,7 +62,7 @@ class ConsumerMember:
         self._closing = False
         self._rebalancing_since: float | None = None
 
-    # what it is
+    # properties
 
     @property
     def pending_failure(self) -> KafkaError | None:
@@ -211,7 +211,7 @@ class ConsumerMember:
         self._failure = self._last_failure = explained
 
     def _explain(self, error: KafkaError) -> KafkaError:
-        """The error for the application, which says how to fix it."""
+        """The error for the application, with advice on how to fix it."""
         return explain(error, self.options, self._pattern)
 
     def _on_poll_expired(self) -> None:

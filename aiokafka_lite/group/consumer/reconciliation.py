@@ -58,7 +58,7 @@ class Reconciliation:
     def owned(self) -> LocalAssignment:
         """The partitions that the member owns, with those already assigned in the current change.
 
-        Another member may own an unreported partition at once: in doubt, this reports too many.
+        Another member may own an unreported partition at once, so in doubt, this reports too many.
         """
         current = self._book.current
         if self._given <= current.partitions:
@@ -96,7 +96,8 @@ class Reconciliation:
         """Begin the next change, unless one is in progress or it waits for metadata.
 
         Returns:
-            True if the change is done already: nothing is new, and it only needs acknowledging.
+            True if the change is already complete: nothing is new, and it only needs to be
+            acknowledged.
         """
         if self._callback is not None or self._change is not None:
             return False
@@ -107,14 +108,15 @@ class Reconciliation:
             if self._book.current.number >= 0:
                 self._book.apply(change)
                 return True
-            # The application waits for its first assignment: not for one without any names.
+            # The application waits for its first assignment, which must not be one without any
+            # names.
             if self._book.unresolved:
                 return False
         self._change = change
         return False
 
     def abandon(self) -> None:
-        """The change that was begun will not be made."""
+        """Abandon the change in progress."""
         self._change = None
 
     def end(self) -> None:
@@ -142,7 +144,7 @@ class Reconciliation:
         """The listener that takes everything from the application; None if it holds nothing.
 
         Args:
-            lost: Others may own it already.
+            lost: Other members may own it already.
         """
         if not self.held or self._callback is not None:
             return None
@@ -164,7 +166,7 @@ class Reconciliation:
         self._take(Assign)
         change, self._change = self._change, None
         if change is None:
-            return False  # the membership, or the wish to be a member, ended meanwhile
+            return False  # the membership or the subscription ended meanwhile
         self._book.apply(change)
         self._given = frozenset()
         return True

@@ -1,7 +1,7 @@
 """The heartbeats of the consumer protocol, which carry only changes (KIP-848). Sans-IO.
 
-The first heartbeat of a membership sends everything; later ones omit what the coordinator knows.
-When a response is lost, the coordinator's knowledge is uncertain: the next heartbeat sends
+The first heartbeat of a membership sends everything; later ones omit what the coordinator already
+has. When a response is lost, it is uncertain what the coordinator has: the next heartbeat sends
 everything again, and the coordinator then repeats the assignment.
 
 Source: ConsumerGroupHeartbeatRequest.json; ConsumerHeartbeatRequestManager of Kafka's Java client.

@@ -4,10 +4,11 @@ The coordinator sends a whole target by topic ids whenever it changes. The membe
 changes, one at a time, and acknowledges what it owns after each.
 
 Non-obvious:
-- A change leaves out ids that the metadata does not know yet, and is acknowledged without them; the
-  rest waits for `on_metadata`.
+- A change omits ids that the metadata does not contain yet, and is acknowledged without them; they
+  wait for `on_metadata`.
 - Each target has its own number. A target that equals the owned partitions, after a different one,
-  must still be acknowledged: the coordinator cannot know that the one in between was never begun.
+  must still be acknowledged: the coordinator cannot detect that the one in between was never
+  applied.
 - A recreated topic has another id: its partitions are revoked and assigned again under the same
   names, because positions in the old topic are not valid.
 """
@@ -113,7 +114,7 @@ class AssignmentBook:
             self.target = LocalAssignment(self.target.number + 1, wanted)
 
     def on_metadata(self, topics: Mapping[str, TopicLayout]) -> None:
-        """Learn the names of topic ids; names of topics not in `topics` stay known."""
+        """Store the names of topic ids; names of topics not in `topics` are kept."""
         news: dict[UUID, str] = {}
         for name, layout in topics.items():
             if layout.topic_id is not None:

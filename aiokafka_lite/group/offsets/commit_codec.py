@@ -1,4 +1,4 @@
-"""A codec for common commits, faster than the generated code, which handles all others.
+"""A codec for common commits. It is faster than the generated code, which handles all others.
 
 A consumer of thousands of partitions commits them all at once, on the event loop. The common case
 is a version with tagged fields (8, Kafka 2.4, or newer) whose response has no error.

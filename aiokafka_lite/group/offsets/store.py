@@ -14,7 +14,8 @@ A `CommitCall` or `FetchCall` is made attempt by attempt, and its caller owns th
 Non-obvious:
 
 - Retriable errors are retried until the deadline, only for the partitions that are not completed.
-  Java treats some of its own retriable codes as unexpected and gives up; here all are retried.
+  Java treats some of its own retriable codes as unexpected and fails; this store retries all of
+  them.
 - `attempt` sends its request before it suspends. So an identity and an assignment that the caller
   checks after `connect` still hold when the request is sent.
 - A commit takes topic ids from the metadata once, when it begins. If a topic is recreated
@@ -93,8 +94,8 @@ class OffsetStore:
         Args:
             offsets: The offsets; if empty, the call is done already.
             deadline: Loop time after which nothing is retried.
-            missing_topics_may_come: True if a topic or partition that the coordinator does not know
-                may be new to it; False if it must have been deleted.
+            missing_topics_may_come: True if a topic or partition that is unknown to the coordinator
+                may be new; False if it must have been deleted.
         """
         return CommitCall(self._cluster, self.group_id, offsets, deadline, missing_topics_may_come)
 
@@ -228,7 +229,7 @@ class _Call(ABC):
         return KafkaProtocolError(f"the coordinator's response omits {where}")
 
     def _noted(self, error: KafkaError) -> KafkaError:
-        """Return the error; forgets a coordinator that timed out, as Java does."""
+        """Return the error; drops a coordinator that timed out, as Java does."""
         if isinstance(error, RequestTimedOutError):
             self._cluster.coordinators.forget(CoordinatorKind.GROUP, self._group_id)
         return error

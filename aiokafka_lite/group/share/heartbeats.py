@@ -1,8 +1,8 @@
 """The heartbeats of a share group, which carry only changes (KIP-932). Sans-IO.
 
-The first heartbeat of a membership sends everything; later ones omit what the coordinator knows.
-When a response is lost, the next heartbeat sends everything again, and the coordinator then repeats
-the assignment.
+The first heartbeat of a membership sends everything; later ones omit what the coordinator already
+has. When a response is lost, the next heartbeat sends everything again, and the coordinator then
+repeats the assignment.
 
 Source: ShareGroupHeartbeatRequest.json; ShareHeartbeatRequestManager of Kafka's Java client.
 """

@@ -1,9 +1,9 @@
 """A member of a share group (KIP-932). Sans-IO.
 
-Its life is that of a member of the consumer protocol: heartbeats carry the subscription, and the
-coordinator answers with a target assignment. Only the requests and the advice for errors differ. A
-share group has no static members, no patterns, and nothing to give up before others may have it:
-members report no partitions, and their assignments may overlap.
+It works like a member of the consumer protocol: heartbeats carry the subscription, and the
+coordinator answers with a target assignment. Only the requests and the advice in errors differ. A
+share group has no static members and no patterns. No member must revoke a partition before another
+gets it: members report no partitions, and their assignments may overlap.
 
 Source: KIP-932; ShareMembershipManager of Kafka's Java client, which also extends the consumer's.
 """
@@ -52,7 +52,7 @@ class ShareMembership(ConsumerMembership):
         super().__init__(options, new_uuid, ShareHeartbeats)
 
     def _explain(self, error: KafkaError) -> KafkaError:
-        """The error for the application, which says how to fix it."""
+        """The error for the application, with advice on how to fix it."""
         advice = ""
         if isinstance(error, UnsupportedVersionError):
             advice = NEEDS
