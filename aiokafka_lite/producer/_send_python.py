@@ -13,8 +13,8 @@ Non-obvious:
   loop would cost a system call for every record (Python 3.11).
 - A call that must wait (for memory, for the topic) or that failed returns a real coroutine, which
   warns if it is never awaited.
-- `send_and_wait` calls a `send` that a subclass overrides or a tracer patched, as in aiokafka. Its
-  own way to the batch is taken only if the class has the `send` defined here.
+- `send_and_wait` calls a `send` that a subclass overrides or a tracer patched, as in aiokafka. It
+  appends directly to the batch only if the class has the `send` defined here.
 """
 
 import asyncio
@@ -198,7 +198,7 @@ class SendCalls(Generic[K, V]):
             return self._send_later(topic, value, key, partition, timestamp_ms, headers)
         try:
             result = self._append(topic, value, key, partition, timestamp_ms, headers)
-        except Exception as error:  # it comes out of the await
+        except Exception as error:  # the await raises it
             return self._refuse(error)
         return SendResult(result) if isinstance(result, Ack) else self._send_blocked(result)
 
@@ -229,7 +229,7 @@ class SendCalls(Generic[K, V]):
             return self._send_and_wait_later(topic, value, key, partition, timestamp_ms, headers)
         try:
             result = self._append(topic, value, key, partition, timestamp_ms, headers)
-        except Exception as error:  # it comes out of the await
+        except Exception as error:  # the await raises it
             return self._refuse(error)
         if isinstance(result, Ack):
             return StoredResult(result)

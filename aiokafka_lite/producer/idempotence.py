@@ -1,31 +1,32 @@
 """The producer's id and epoch, and its sequence numbers (KIP-98, KIP-360): sans-IO.
 
-A broker remembers the last five batches of a producer id in each partition. It answers a duplicate
-as it answered the original, and refuses a batch that leaves a gap. So a batch may be retried
-whenever its outcome is unknown, with several in flight, and every record is stored once and in
-order.
+A broker keeps the sequence numbers of the last five batches of a producer id in each partition. It
+answers a duplicate like the original, and refuses a batch that leaves a gap. So a batch may be
+retried whenever its outcome is unknown, with several in flight, and every record is stored once and
+in order.
 
-`ProducerIdentity` belongs to the producer: no id yet, an id, or none wanted. `Sequences` belongs to
-one partition: the (id, epoch) under which it numbers its batches, and the next number.
+`ProducerIdentity` belongs to the producer: it has no id yet, has an id, or needs none. `Sequences`
+belongs to one partition: the (id, epoch) under which it numbers its batches, and the next number.
 
 Non-obvious:
 - A batch gets its number when it is first sent, and keeps it through every retry. It is numbered
   again only after the broker has definitely refused it, never while it may be stored.
-- A batch that was given up (its delivery timed out) may be stored, or may leave a gap. The batches
+- A batch whose delivery timed out may be stored, or may leave a gap. The batches
   behind it keep their numbers. The gap is certain only when the broker refuses the oldest
   unacknowledged batch. Then the partition's epoch is bumped, which also fences batches of the old
-  epoch that are still on their way, and numbers start at 0 again.
-- A new numbering begins only while nothing of the partition is in flight, and sends one batch at a
-  time until the broker has stored the first. A broker that does not know a producer id accepts
-  any first number, so a second batch in flight could overtake a first one that was refused. The
-  same applies if a topic was deleted and recreated: batches for the old topic must land before any
-  batch follows, and then batches are sent one at a time. Brokers that add a partition to a
-  transaction themselves remember the lowest number they have received, and refuse a later one
-  that comes first (KIP-890): there the batches of a transaction need not wait.
+  epoch that are still in transit, and numbers start at 0 again.
+- A new numbering begins only while no batch of the partition is in flight, and sends one batch at a
+  time until the broker has stored the first. A broker without state for a producer id accepts any
+  first number, so a second batch in flight could overtake a first one that was refused. The same
+  applies if a topic was deleted and recreated: batches for the old topic must land before any batch
+  follows, and then batches are sent one at a time. Brokers that add a partition to a transaction
+  themselves keep the lowest number that they have received, and refuse a later one that arrives
+  first (KIP-890). With these, the batches of a transaction need not wait.
 - Epochs are bumped per partition: a broker keeps (id, epoch, sequence) for each partition
   and does not compare partitions. When an epoch runs out the producer requests a new id.
 - Only the coordinator bumps a transactional producer's epoch, for all partitions together. The
-  partitions written under the old one begin a new numbering when nothing of them is in flight.
+  partitions written under the old epoch begin a new numbering once none of their batches is in
+  flight.
 """
 
 from enum import Enum
@@ -42,7 +43,7 @@ __all__ = [
     "checked_stamp",
 ]
 
-IN_FLIGHT_LIMIT: Final = 5  # batches of a partition that a broker remembers, to detect duplicates
+IN_FLIGHT_LIMIT: Final = 5  # batches of a partition that a broker keeps, to detect duplicates
 LAST_SEQUENCE: Final = 0x7FFFFFFF
 _LAST_EPOCH: Final = 0x7FFF
 
@@ -64,7 +65,7 @@ def checked_stamp(producer_id: int, epoch: int) -> tuple[int, int]:
 class IdentityState(Enum):
     """State of the producer id."""
 
-    OFF = "off"  # not wanted, or not available from the cluster: batches carry no numbers
+    OFF = "off"  # not requested, or not available from the cluster: batches carry no numbers
     WANTED = "wanted"  # requested; nothing is sent before it is assigned
     KNOWN = "known"
 
@@ -192,7 +193,8 @@ class Sequences:
         self._doubted_until = 0
 
     def doubt(self) -> None:
-        """Note that the topic may have been recreated, without knowledge of this numbering."""
+        """Record that the topic may have been recreated, so that brokers have no state of this
+        numbering."""
         self.confirmed = False
         self._doubted_until = self.next_sequence
 

@@ -45,7 +45,7 @@ __all__ = [
 class Reaction(Enum):
     """What to do with a batch whose request ended in an error."""
 
-    STORED = "stored"  # it was stored before, at an offset the broker no longer knows
+    STORED = "stored"  # it was stored before, at an offset that the broker no longer has
     RETRY = "retry"  # send it again as it is
     RENUMBER = "renumber"  # not stored, its sequence number is invalid: begin a new numbering
     RENEW = "renew"  # not stored, the producer id is invalid: get another
@@ -96,7 +96,7 @@ def reaction(
 
 
 NO_REASONS: Final[Mapping[int, str]] = {}
-"""The broker named no records that it rejected."""
+"""The response names no rejected records."""
 
 OF_RECORDS: Final = (InvalidRecordError, InvalidTimestampError, MessageSizeTooLargeError)
 """Errors of single records, which the application may drop. So records that are not sent because of
@@ -191,7 +191,7 @@ def delivery_timed_out(
 
     Args:
         timeout: `delivery_timeout_ms`, in seconds.
-        attempts: How often the batch was sent.
+        attempts: Number of times that the batch was sent.
         may_be_stored: True if an attempt has no clear answer, or none yet.
         last_error: The error of the last attempt.
         obstacle: The reason why it cannot be sent (again) now.

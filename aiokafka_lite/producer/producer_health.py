@@ -25,7 +25,7 @@ def producer_health(
     Args:
         cluster: The producer's cluster.
         sender: Its sender.
-        clock: Remembers since when the state lasts.
+        clock: Records how long the state has lasted.
         now: In loop time.
         begun: True once `start` was called, unless it failed.
         stopped: True once `stop` was called.

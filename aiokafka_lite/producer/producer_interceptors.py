@@ -20,8 +20,8 @@ log: Final = logging.getLogger(__name__)
 
 
 class Interceptors:
-    """A chain of interceptors; an exception in one stops neither record nor chain. The first of its
-    kind is logged, then a count once a minute.
+    """A chain of interceptors. An exception in one stops neither the record nor the chain. The
+    first of each kind is logged, then a count once a minute.
 
     Args:
         chain: The application's interceptors, in the order of their calls.

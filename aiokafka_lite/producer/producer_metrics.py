@@ -13,7 +13,7 @@ __all__ = ["ProducerMetrics"]
 class _Window:
     """Sums over the requests of one time window.
 
-    They are in one object, because an idle service pays for each object that it touches.
+    They are in one object, because each accessed object costs an idle service time.
     """
 
     __slots__ = (
@@ -50,7 +50,7 @@ class _Window:
 
 
 class ProducerMetrics:
-    """Recorded a request at a time, never a record at a time."""
+    """The metrics of one producer, recorded per request, never per record."""
 
     def __init__(self) -> None:
         self._recent = Recent(_Window)

@@ -1,4 +1,4 @@
-"""Serializers that know the topic and the headers of their record (`abc.RecordSerializer`).
+"""Serializers that receive the topic and the headers of their record (`abc.RecordSerializer`).
 
 A producer without one never calls this module.
 """
@@ -45,7 +45,7 @@ class RecordSerializers:
 
     @property
     def needed(self) -> bool:
-        """True if at least one of them knows its record."""
+        """True if at least one of them takes the record."""
         return self._key is not None or self._value is not None
 
     def others_of(self, options: ProducerOptions) -> ProducerOptions:

@@ -1,4 +1,4 @@
-"""The result of `send_many`: the acks of all records, made only if they are asked for."""
+"""The result of `send_many`: the acks of all records, created on demand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ __all__ = ["SentRecords"]
 
 
 class SentRecords(Sequence[Ack]):
-    """The records of one `send_many` call: a sequence of their acks, and an awaitable of all.
+    """The records of one `send_many` call: a sequence of their acks, and one awaitable for all of
+    them.
 
     Awaiting it waits until every record is stored or has failed, and returns where they are: the
     `StoredRun`s in the order of the records. If any record failed, it raises the error of the

@@ -1,4 +1,4 @@
-"""Hands records of other threads over to the event loop, many at a time.
+"""Passes records from other threads to the event loop, many at a time.
 
 A thread appends its record to a queue, and wakes the loop only if no thread has done so since the
 loop last checked; so a burst of a thousand records costs one wake-up. The loop takes the whole
@@ -8,11 +8,11 @@ Non-obvious:
 - The queue is served strictly in order: while its first record waits for memory or a topic, one
   task waits for it, and all records behind it wait too.
 - The queue is bounded. A thread waits for room in it, so that it cannot outrun the producer. The
-  loop's own thread cannot wait for itself, so its call raises instead.
+  loop's own thread cannot wait for itself, so a call in it raises instead.
 - The queue refers to the producer weakly, so that a dropped producer is collected at once.
-- Every future gets an outcome, however the loop ends. A loop that is closed drops its callbacks,
-  and the callbacks here (`_Alarm`) report that. So a thread does not wait forever for a loop that
-  was closed without `stop`.
+- Every future gets an outcome, regardless of how the loop ends. A closed loop drops its callbacks,
+  and the callbacks of this module (`_Alarm`) report that. So a thread does not wait forever for a
+  loop that was closed without `stop`.
 - An exception of the application's serializer, partitioner or interceptor fails its record, even
   a CancelledError. Only KeyboardInterrupt and SystemExit also propagate to the loop and end it.
 """

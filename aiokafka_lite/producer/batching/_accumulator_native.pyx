@@ -198,7 +198,8 @@ cdef class AppendCore:
         if self._value_serializer is not None:
             value = self._value_serializer(value)
         if partition is None and self._partitioner is None and (key is None or self._ignore_keys):
-            # Mostly, the record fits into the open batch: `_append_sticky`, without its calls.
+            # Usually, the record fits into the open batch: this is `_append_sticky`, without its
+            # calls.
             topic_queues = self._find(<str>topic)
             if topic_queues is not None:
                 batch = topic_queues.sticky.open
@@ -283,7 +284,7 @@ cdef class AppendCore:
         return self._append(topic, partition, timestamp, key, value, headers)
 
     cdef TopicQueues _find(self, str topic):
-        """Return the queues of a topic, or None; mostly, the topic is the one of the last call."""
+        """Return the queues of a topic, or None; usually, it is the topic of the last call."""
         if topic is self._last_topic and not self._last_queues.forgotten:
             return self._last_queues
         cdef PyObject *found = PyDict_GetItemWithError(self.topics, topic)

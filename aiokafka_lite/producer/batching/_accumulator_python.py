@@ -63,7 +63,7 @@ class Blocked:
         self.key = key
         self.value = value
         self.headers = headers
-        self.intercepted: Any = ()  # of the interceptors, for the outcome of the record
+        self.intercepted: Any = ()  # the interceptors' data, for the outcome of the record
 
 
 class PartitionQueue:
@@ -108,7 +108,7 @@ class TopicQueues:
         self.queues: list[PartitionQueue] = []
         self.available: list[int] = []  # partitions that have a leader
         self.produced = 0  # bytes of batches that left the sticky partition before they were full
-        self.forgotten = False  # True once the accumulator no longer finds it by the topic
+        self.forgotten = False  # True once the accumulator has dropped it
         self._turn = turn  # start of the rotation: random, so that producers spread out
         self.grow(partitions)
         self.sticky = self.queues[0]
@@ -158,9 +158,9 @@ class AppendCore:
 
     Args:
         loop: The producer's event loop.
-        key_serializer: Called with every key, None included; None: keys are bytes already.
+        key_serializer: Called with every key, None included; None: keys are already bytes.
         value_serializer: Likewise for values.
-        partitioner: Called as aiokafka calls it; None: Java's choice.
+        partitioner: Called as in aiokafka; None: Java's algorithm.
         ignore_keys: Treat records with a key like those without.
     """
 

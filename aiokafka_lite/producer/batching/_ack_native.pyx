@@ -3,9 +3,9 @@
 # cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """Native batches and acks. The Python twin is their specification.
 
-The garbage collector does not track Ack and Wait, so a million acks that an application holds
-cost it nothing. In return, a cycle through one of them is freed only by its batch's outcome, which
-always comes.
+The garbage collector does not track Ack and Wait, so a million acks that an application holds do
+not slow it down. In return, a cycle through one of them is freed only by its batch's outcome, which
+every batch gets.
 """
 
 cimport cython
@@ -42,7 +42,7 @@ cdef extern from *:
     }
 
     /* The same for a result that most applications drop at once: like zip() does with its tuples,
-       it is filled again if nobody else holds it any more. */
+       it is filled again if nothing else refers to it. */
     static inline PyObject *metadata_(
         PyObject *type, PyObject *topic, PyObject *partition, PyObject *topic_partition,
         PyObject *offset, PyObject *timestamp, PyObject *timestamp_type, PyObject *start_offset
@@ -80,7 +80,7 @@ cdef extern from *:
     #endif
     }
 
-    /* An int for a timestamp: consecutive records mostly share it. */
+    /* An int for a timestamp: consecutive records usually share it. */
     static inline PyObject *stamp_(long long stamp) {
     #if defined(Py_GIL_DISABLED) || defined(PYPY_VERSION)
         return PyLong_FromLongLong(stamp);
@@ -301,7 +301,8 @@ cdef class ProducerBatch:
 
 
 cdef outcome_of(Ack ack):
-    """Return or raise the record's outcome. No method: without a table of C methods an Ack is smaller."""
+    """Return or raise the record's outcome. Not a method: without a table of C methods an Ack is
+    smaller."""
     cdef ProducerBatch batch = ack._batch
     if ack._cancelled:
         raise CancelledError
@@ -553,7 +554,7 @@ give_am_send(Wait, send_to_wait)
 
 
 cdef int send_to_ack(PyObject *ack, PyObject *_, PyObject **result) except -1:
-    """The only step of an await that began when the outcome was there."""
+    """The only step of an await that began after the outcome was set."""
     outcome = outcome_of(<Ack>ack)
     Py_INCREF(outcome)
     result[0] = <PyObject *>outcome

@@ -16,7 +16,7 @@ Non-obvious:
 - The garbage collector does not track the native Ack and Wait. That is safe because every batch is
   resolved in the end (acked, failed, timed out, or failed by closing), which breaks all cycles.
   Therefore a waiter that was cancelled stays in the batch's list, without a callback, until then.
-- The records' outcome is stored as plain fields; a RecordMetadata is created when it is asked for.
+- The records' outcome is stored as plain fields; a RecordMetadata is created on demand.
 - A batch that is too large for the broker is sent in pieces, one after the other, and is resolved
   with the last of them. Each of its Acks finds its piece's outcome by its index. A batch that the
   broker rejects because of some of its records is resolved as if each of them were a piece.
@@ -109,7 +109,7 @@ class ProducerBatch:
         self.size = 0  # bytes on the wire, known when sealed
         self.payload: Any = None  # the sealed bytes, while they may have to be sent (again)
         self.compressing = False  # True while another thread compresses it
-        self.attempts = 0  # how often it was sent
+        self.attempts = 0  # number of times it was sent
         self.may_be_stored = False  # an attempt ended without a clear answer
         self.last_error: BaseException | None = None  # of the last attempt that failed
         self.producer: Any = None  # (id, epoch) of its sequence, None without idempotence
@@ -135,12 +135,12 @@ class ProducerBatch:
 
     @property
     def count(self) -> int:
-        """The records in the batch; only valid before its outcome."""
+        """The number of records in the batch; valid only before its outcome."""
         return int(self.builder.count)
 
     @property
     def remaining(self) -> int:
-        """The records in the batch and in the pieces after it."""
+        """The number of records in the batch and in the pieces after it."""
         return self.count + sum(int(builder.count) for builder in self.rest)
 
     @property
@@ -188,7 +188,7 @@ class ProducerBatch:
         self._resolve(UNCONFIRMED)
 
     def fail(self, error: BaseException) -> None:
-        """Fail the batch, or the rest of its pieces; nothing of it is sent again."""
+        """Fail the batch, or the rest of its pieces; no part of it is sent again."""
         if self.pieces is not None:
             self.pieces.append(Piece(self._settled + self.remaining, -1, -1, -1, error))
             self._resolve(IN_PIECES)
@@ -428,7 +428,7 @@ class Wait(Generator[Any, Any, Acknowledged]):
 
     def __init__(self, ack: Ack, by_task: bool) -> None:
         self.ack = ack
-        self.by_task = by_task  # False: made by Ack.add_done_callback
+        self.by_task = by_task  # False: created by Ack.add_done_callback
         self.callback: Callable[[Any], object] | None = None
         self.context: contextvars.Context | None = None
         self.following: Wait | None = None  # the next of the same record

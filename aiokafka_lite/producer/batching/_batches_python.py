@@ -1,7 +1,7 @@
 """Code that runs once per batch, from its first record to its outcome: the readable specification.
 
-`BatchCore` opens batches, decides which partitions may send one, hands them out in order, and
-resolves those the broker stored. Without a native twin, a small batch would cost more than its
+`BatchCore` opens batches, decides which partitions may send one, returns them in order, and
+resolves those that the broker stored. Without a native twin, a small batch would cost more than its
 records. `accumulator.Accumulator` extends it with what callers do between batches.
 """
 
@@ -99,8 +99,8 @@ class BatchCore(AppendCore):
         self._on_held = on_held
         self._granted: bytearray | None = None  # memory for the batch that is opened next
         self._lingering: deque[tuple[PartitionQueue, ProducerBatch]] = deque()
-        # Numberings of forgotten partitions. The brokers remember them: if the numbers began again,
-        # the brokers would treat the batches as duplicates, and acknowledge but not store them.
+        # Numberings of dropped partitions. The brokers keep them: if the numbers started over, the
+        # brokers would treat the batches as duplicates, which they acknowledge but do not store.
         self._numberings: dict[TopicPartition, Sequences] = {}
         self._newest = 0.0  # loop time of the newest batch
         # Without numbers, a second batch in flight could overtake one that is retried. With
@@ -279,7 +279,8 @@ class BatchCore(AppendCore):
             return True
         if not self.identity.numbering:
             return len(queue.in_flight) < self._unnumbered_window
-        # A retried batch is sent alone, so that those behind it are not refused because of it.
+        # A retried batch is sent alone, so that the batches behind it are not refused because of
+        # it.
         sequences = queue.sequences
         if batch.attempts or sequences is None or sequences.stale or not sequences.confirmed:
             return False
@@ -335,7 +336,7 @@ class BatchCore(AppendCore):
         self.maybe_idle(queue)
 
     def maybe_idle(self, queue: PartitionQueue) -> None:
-        """Forget a queue that holds nothing."""
+        """Drop an empty queue."""
         if queue.empty:
             self.active.discard(queue)
 

@@ -15,7 +15,7 @@ Non-obvious:
 - What became ready is passed to a callback at once, not returned: a timer, a codec thread or the
   end of a transaction has no caller that could pass it on, and a caller that dropped it would
   strand batches. `tests/unit/producer/test_forgotten_dispatch.py` removes each call in turn.
-- Nothing here is O(partitions) except `adopt`, which runs when metadata changes.
+- Only `adopt`, which runs when metadata changes, is O(partitions).
 """
 
 import asyncio
@@ -224,7 +224,7 @@ class Accumulator(BatchCore):
                 self._on_ready(queue)
 
     def go_on_everywhere(self) -> None:
-        """Batches may be sent that could not before: see `go_on`."""
+        """Batches may now be sent that could not be sent before: see `go_on`."""
         for queue in list(self.active):
             self.go_on(queue)
 
@@ -363,7 +363,7 @@ class Accumulator(BatchCore):
         brokers: Mapping[int, Node],
     ) -> list[int]:
         """Return the partitions for records without a key: those that a broker in the producer's
-        rack leads, if it wants that and there are any (KIP-1123)."""
+        rack leads, if this is configured and there are any (KIP-1123)."""
         if self._rack is None:
             return led
         near = [
@@ -375,7 +375,7 @@ class Accumulator(BatchCore):
         return near or led
 
     def forget(self, topic: str) -> None:
-        """Forget a topic without queued batches; the next record sent to it looks it up again."""
+        """Drop a topic without queued batches; the next record sent to it looks it up again."""
         queues = self.topics.get(topic)
         if queues is not None and all(queue.empty for queue in queues.queues):
             del self.topics[topic]

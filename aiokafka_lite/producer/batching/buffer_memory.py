@@ -10,12 +10,12 @@ Non-obvious:
   available + pooled buffers + handed out + gathered by the first waiter is always the total.
 - Waiters are served first in, first out. While there are waiters, every request has to wait: a
   small one never starves a larger one that came first.
-- Only the first waiter gathers memory, piece by piece, as it comes back. A waiter that leaves the
-  queue, served or not, lets the next one check, so no wake-up is lost.
+- Only the first waiter gathers memory, piece by piece, as it is released. When a waiter leaves the
+  queue, served or not, the next one checks the pool, so no wake-up is lost.
 - Memory belongs to a waiter from the moment its future is resolved. A waiter cancelled between that
   moment and its next step gives the buffer back itself.
 - All waiters share one timer, because a timeout for each would cost more than the wait. The timer
-  is not cancelled when the last waiter is served: another is likely to follow at once.
+  is not cancelled when the last waiter is served, because another one is likely to follow at once.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class MemoryPool:
         self.poolable_size = poolable_size
         self._why_short = why_short
         self.exhausted = 0
-        """How many requests had to wait since the pool was created."""
+        """The number of requests that had to wait since the pool was created."""
         self._available = total  # bytes that are in no buffer
         self.pooled: list[bytearray] = []
         """The buffers that are kept for reuse: a stack, because the last one is the warmest.
@@ -139,7 +139,8 @@ class MemoryPool:
             raise
 
     def give(self, buffer: bytearray) -> None:
-        """Give a buffer back and serve the next waiter. The caller must not use it any more."""
+        """Give a buffer back and serve the next waiter. The caller must not use the buffer
+        afterwards."""
         if len(buffer) == self.poolable_size:
             self.pooled.append(buffer)
         else:
@@ -190,7 +191,7 @@ class MemoryPool:
                 return
             try:
                 buffer = bytearray(waiter.size)
-            except MemoryError as error:  # the machine has less than the budget promised
+            except MemoryError as error:  # the machine has less memory than the budget
                 self._remove(waiter)
                 waiter.future.set_exception(error)
                 continue

@@ -18,7 +18,7 @@ def pieces(
     A larger record gets a builder of its own. Sealed bytes of the old builders are no longer
     valid.
     """
-    from aiokafka_lite.record.record_set import RecordSet  # no other part of a producer reads
+    from aiokafka_lite.record.record_set import RecordSet  # only splitting reads records
 
     made = [BatchBuilder(limit)]
     for builder in builders:

@@ -1,7 +1,8 @@
 """Chooses the next sticky partition for records without a key (KIP-794, KIP-1123).
 
-Java weighs all partitions by the length of their queues. Here three are compared, so that the cost
-does not grow with their number. Batches of a slow broker pile up, so its partitions get less.
+Java weights all partitions by the length of their queues. This module compares three, so that the
+cost does not grow with their number. Batches for a slow broker accumulate, so its partitions are
+chosen less often.
 """
 
 import math
@@ -30,7 +31,7 @@ def stick_to_the_least_pressed(
         now: Loop time.
         availability_timeout: Seconds that a broker may be unresponsive before its partitions are
             avoided; 0: forever.
-        elsewhere: The partitions that have a leader in any rack, for when the brokers of the chosen
+        elsewhere: The partitions that have a leader in any rack; used if the brokers of the chosen
             ones are unresponsive.
     """
     chosen = topic_queues.move_on()

@@ -84,7 +84,7 @@ def read_stored(
 
     Returns:
         The throttle time in milliseconds, and the place of each (topic, partition). None if the
-        response says anything else or is invalid: the generated decoder handles it.
+        response contains anything else or is invalid: the generated decoder handles it.
     """
     try:
         return _read(frame, version, names)

@@ -15,10 +15,11 @@ Non-obvious:
 - One request carries many partitions because the cost is per request, not per byte. It holds at
   most one batch of a partition (brokers refuse more) and at most `max_request_size` bytes, except
   for a single larger batch.
-- A partition goes to the back of the queue only after it was served; one whose batch did not fit
-  into a request stays first for the next.
-- `ready` may contain partitions that have nothing to send any more, or that moved to another
-  broker: `sendable` is checked when their turn comes. So the cost follows events, not partitions.
+- A partition goes to the back of the queue only after it was served. A partition whose batch did
+  not fit into a request stays first for the next one.
+- `ready` may contain partitions that no longer have anything to send, or that moved to another
+  broker: `sendable` is checked when their turn comes. So the cost depends on events, not on the
+  number of partitions.
 - Once a request is sent, the kernel or the connection has a copy of its batches. So a batch may be
   resolved, and its buffer reused, while its request is still in flight.
 """
@@ -55,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 class Owner(Protocol):
-    """Creates the outboxes, and decides what a broker without a connection means for them."""
+    """Creates the outboxes, and decides how they react to a broker without a connection."""
 
     def on_unreachable(self, outbox: "Outbox", error: KafkaError) -> None:
         """There is no connection to the broker."""
@@ -73,9 +74,9 @@ class Outbox:
         accumulator: Provides the batches.
         options: The producer's options.
         name: The producer's name, for log lines.
-        outcomes: Decides what becomes of the batches.
+        outcomes: Decides the outcome of the batches.
         metrics: The producer's metrics.
-        owner: Learns when the broker cannot be reached.
+        owner: Notified when the broker cannot be reached.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Outbox:
         self._alone = False  # the last request carried a single record
         self._waker: asyncio.Future[None] | None = None  # the task sleeps on it
         self._pass_is_due = False
-        self._paused_until = 0.0  # loop time; the broker asked for it (throttle_time_ms)
+        self._paused_until = 0.0  # loop time; requested by the broker (throttle_time_ms)
         self._moved_at = 0.0  # loop time of the last request, or of the first to be ready since
 
     def offer(self, queue: PartitionQueue) -> None:
@@ -128,7 +129,7 @@ class Outbox:
 
     @property
     def throttled(self) -> bool:
-        """True if the broker asked for a pause that is not over."""
+        """True if the broker requested a pause that is not over."""
         return self._paused_until > self.loop.time()
 
     def stalled_for(self, now: float) -> float:
@@ -136,10 +137,11 @@ class Outbox:
         return now - self._moved_at if self.ready else 0.0
 
     def leave_if_silent(self, queue: PartitionQueue) -> None:
-        """Close the connection if it is silent, because another broker leads this partition now.
+        """Close the connection if the broker does not respond, because another broker now leads
+        this partition.
 
-        A broker may keep a request for `request_timeout_ms` whose partition it has lost meanwhile,
-        for example with its disk. The batches are numbered, so none is stored twice.
+        A broker that has lost a partition, for example with its disk, may hold a request for it for
+        `request_timeout_ms`. The batches are numbered, so none is stored twice.
         """
         connection = self._connection
         if connection is None or connection.closed:
@@ -155,7 +157,7 @@ class Outbox:
             connection.close(KafkaConnectionError(text))
 
     def withdraw(self, queue: PartitionQueue) -> None:
-        """Remove a partition that is led by another broker now."""
+        """Remove a partition that another broker now leads."""
         if queue.listed:
             self.ready.remove(queue)
             queue.listed = False
@@ -232,13 +234,13 @@ class Outbox:
                     # longer in the metadata. The next refresh then moves its partitions.
                     await asyncio.sleep(self._options.retry_backoff.delay(1))
                 continue
-            self._look()  # checks again: the broker may have asked for a pause meanwhile
+            self._look()  # checks again: the broker may have requested a pause meanwhile
 
     async def drain(self) -> None:
         """Flush the connection with acks=0, after the last request.
 
-        No answer confirms the requests then, and the data that TLS buffers is only known to be
-        written once the connection is closed.
+        With acks=0, no response confirms the requests, and data that TLS buffers is certain to be
+        written only once the connection is closed.
         """
         if self._expects_response:
             return

@@ -1,4 +1,4 @@
-"""What becomes of a batch: the one place for every outcome of a produce request, good or bad.
+"""The outcome of a batch. All outcomes of a produce request, good or bad, are handled here.
 
 An outbox passes on the broker's response, the lost connection, or the batch that cannot be
 serialized. The outcome is decided with `produce_errors` and `idempotence`: the batch is resolved
@@ -7,8 +7,8 @@ serialized. The outcome is decided with `produce_errors` and `idempotence`: the 
 Non-obvious:
 - A batch to retry goes back to the front of its partition, which then sends nothing for the
   backoff; other partitions are not affected.
-- A batch that was failed while its request was in flight (it was overdue, or its transaction
-  ended) lands here once more, for its partition's order and numbering.
+- A batch that was failed while its request was in flight (it was overdue, or its transaction ended)
+  is handled here once more, for its partition's order and numbering.
 """
 
 import logging
@@ -55,7 +55,7 @@ class Outcomes:
     """Resolves batches, or returns them to their partition to be sent again.
 
     Args:
-        cluster: Learns of moved leaders and stale metadata; assigns producer ids.
+        cluster: Notified of moved leaders and stale metadata; assigns producer ids.
         accumulator: Holds the batches.
         options: The producer's options.
         identity: The producer's identity.

@@ -1,8 +1,8 @@
 """Fast codec for Produce with brokers since Kafka 2.4.
 
-The request is a list of pieces, in which the batches are not copied. A response that every batch
-was stored is read in one pass, without an object per partition. The generated decoder reads all
-other responses.
+The request is a list of pieces, in which the batches are not copied. A response that reports every
+batch as stored is read in one pass, without an object per partition. The generated decoder reads
+all other responses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,8 +49,8 @@ NOBODY: Final = b"\x00"
 """No transactional id."""
 
 AllStored: TypeAlias = tuple[int, dict[tuple[str, int], StoredAt]]
-"""A response that every batch was stored, and nothing else: the throttle time in milliseconds, and
-the place of each (topic, partition)."""
+"""A response that reports every batch as stored: the throttle time in milliseconds, and the
+place of each (topic, partition)."""
 
 
 class BatchesRequest(RequestInPieces):

@@ -48,9 +48,9 @@ class Requests:
 
     Args:
         node_id: The broker's node id.
-        cluster: Knows the topics' ids.
+        cluster: Provides the topics' ids.
         options: The producer's options.
-        identity: The producer's identity: it knows the open transaction's generation.
+        identity: The producer's identity, which has the open transaction's generation.
     """
 
     def __init__(

@@ -1,15 +1,15 @@
-"""The sender: assigns each partition's batches to the broker that leads it, and keeps the time.
+"""The sender: assigns each partition's batches to the broker that leads it, and owns the timers.
 
-It owns an outbox per broker (each with one task) and the timers. `Outcomes` decides what becomes of
+It owns an outbox per broker (each with one task) and the timers. `Outcomes` decides the outcome of
 the batches. Neither refers to the public producer, so a dropped producer can be collected.
 
 Non-obvious:
-- A partition moves to another broker's outbox only while nothing of it is in flight, so that its
-  batches cannot be reordered between two brokers. Its leader is looked up again when one of its
+- A partition moves to another broker's outbox only while none of its batches is in flight, so that
+  they cannot be reordered between two brokers. Its leader is looked up again when one of its
   batches becomes ready under new metadata; a refresh moves only partitions that hold batches.
 - A batch that becomes overdue while its request is in flight fails at once, as possibly stored.
   It stays in flight, for its partition's order, until the request is answered.
-- One timer looks for overdue batches while the accumulator holds any, whatever they wait for: a
+- While the accumulator holds batches, one timer looks for overdue ones, whatever they wait for: a
   connection, a leader, a producer id, a backoff, a transaction. The accumulator starts it (see its
   `hold`), and the timer re-arms itself, so no batch depends on another event.
 - State changes between awaits, never across one: all methods here except two are synchronous.
@@ -146,7 +146,7 @@ class Sender:
 
     @property
     def fatal(self) -> KafkaError | None:
-        """The error after which the producer cannot be used any more, or None."""
+        """The error after which the producer can no longer be used, or None."""
         return self.crash or self.refused
 
     @private_name
@@ -192,7 +192,7 @@ class Sender:
         self.accumulator.refusal = closed
         self.pool.close(closed)
         if self._cluster.closed:
-            self.abort()  # nothing can be delivered any more
+            self.abort()  # nothing more can be delivered
         try:
             async with asyncio.timeout_at(deadline):
                 await self.flush()
@@ -288,7 +288,7 @@ class Sender:
         return outbox
 
     def _on_metadata(self, metadata: Metadata) -> None:
-        """New metadata: leaders may have moved, topics may have grown or gone."""
+        """New metadata: leaders may have moved, and topics may have grown or been deleted."""
         if self.closed:
             return
         self._changes += 1
@@ -310,7 +310,7 @@ class Sender:
                 self._on_ready(queue)
 
     def _leave_if_silent(self, queue: PartitionQueue, metadata: Metadata) -> None:
-        """Do not wait for a silent broker that another one has replaced as the leader."""
+        """Stop waiting for an unresponsive broker if another one has replaced it as the leader."""
         leader = metadata.leader(*queue.topic_partition)
         outbox = queue.outbox
         if leader is not None and outbox is not None and leader.node_id != outbox.node_id:
@@ -328,9 +328,9 @@ class Sender:
         if self.closed:
             return
         if self._cluster.closed:
-            self.abort()  # nothing can be delivered any more
+            self.abort()  # nothing more can be delivered
             return
-        # No record was sent yet. An unreadable handshake says nothing about the records, and a
+        # No record was sent yet. An unreadable handshake does not concern the records, and a
         # rotation of the certificate or the credentials may be in progress. Java waits, too.
         if error.retriable or isinstance(error, AuthenticationFailedError | KafkaProtocolError):
             log.debug("%s cannot reach broker %d: %s", self._name, outbox.node_id, error)
@@ -374,11 +374,11 @@ class Sender:
         """Fail overdue batches. One timer serves all; it stops while no batch is held."""
         self._sweep_timer = None
         if self._cluster.closed:
-            self.abort()  # nothing can be delivered any more
+            self.abort()  # nothing more can be delivered
             return
         try:
             self._fail_overdue()
-        except Exception as error:  # a bug: no batch would time out any more
+        except Exception as error:  # a bug: otherwise, no further batch would time out
             self._on_task_error(f"{self._name}: the delivery timeout", error)
         if self.closed:
             return

@@ -29,14 +29,15 @@ _FATAL: Final = TransactionState.FATAL_ERROR
 
 _SHORT_LIVED: Final = (ConcurrentTransactions, NotEnoughReplicasError, OutOfOrderSequenceNumber)
 """Errors that brokers return while the previous transaction is still being ended: the first or the
-second, by the version of the request. Batches behind a batch refused this way get the third."""
+second, by the version of the request. Batches behind a batch that was refused in this way get the
+third."""
 
 
 class TransactionalOutcomes(Outcomes):
     """Outcomes of batches in transactions: a failed batch fails its transaction.
 
     Args:
-        transactions: Learns of failed batches.
+        transactions: Notified of failed batches.
     """
 
     def __init__(

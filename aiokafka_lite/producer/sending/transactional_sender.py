@@ -7,9 +7,9 @@ retried until their outcome is known.
 
 Non-obvious:
 - A queue is listed in an outbox only through the gate, and none stays listed when a transaction
-  ends. So no batch of the next one can be sent without passing the gate.
+  ends. So no batch of the next transaction can be sent without passing the gate.
 - When the epoch has changed, all partitions written under the old one begin a new numbering; the
-  others have done so before. In the older generation these may be the partitions of many
+  others have already done so. In the older generation, these may be the partitions of many
   transactions.
 """
 
@@ -251,7 +251,7 @@ class TransactionalSender(Sender):
                     self.accumulator.fail(queue, batch, left)
 
     def _on_ended(self) -> None:
-        """A transaction has ended and none of its batches is left."""
+        """A transaction has ended, and no batch of it remains."""
         if self._stamp != self._stamped_by.stamp:
             self._stamp = self._stamped_by.stamp
             for queue in self._touched:

@@ -1,15 +1,15 @@
-"""Learns the delay between a transaction's end and the next one's first request: sans-IO.
+"""Adapts the delay between a transaction's end and the next one's first request: sans-IO.
 
 With `transaction.version` 2 the coordinator answers a transaction's end before its markers are
 written. Until they are, the broker holds back requests of the next transaction and checks again
 only after 20 ms (add.partitions.to.txn.retry.backoff.ms), although the markers take a few
-milliseconds. This learns that time from late answers, and delays the first request by it: the gap
-between two transactions becomes 5 ms instead of 25.
+milliseconds. This module estimates that time from late answers, and delays the first request by it:
+the gap between two transactions becomes 5 ms instead of 25.
 
 Non-obvious:
 - An application that pauses at least that long between two transactions is not delayed.
-- A broker that is slow for other reasons answers late whatever the delay. Then there is no delay
-  for some hundred transactions.
+- A broker that is slow for other reasons answers late regardless of the delay. Then some hundred
+  transactions are not delayed.
 """
 
 import math
@@ -26,13 +26,14 @@ LONGEST: Final = 0.010
 PROMPT: Final = 20
 """Prompt answers after which the delay is reduced by half a step."""
 VAIN: Final = 3
-"""Requests in a row held back despite the maximum delay, after which the delay is given up."""
+"""Requests in a row held back despite the maximum delay, after which the delay is suspended."""
 REST: Final = 200
-"""Transactions without a delay after that."""
+"""Transactions without a delay after that many such requests."""
 
 
 class BeginDelay:
-    """Learns the delay from each transaction for the next. All times are of one monotonic clock."""
+    """Adapts the delay after each transaction, for the next. All times are of one monotonic
+    clock."""
 
     __slots__ = ("_ended_at", "_prompt", "_rest", "_sent_at", "_vain", "hold")
 
@@ -64,7 +65,7 @@ class BeginDelay:
             return
         waited = self._sent_at - self._ended_at
         if waited > 2 * LONGEST:
-            return  # the previous transaction was completely ended by then
+            return  # the previous transaction had completely ended before
         if now - self._sent_at < PARKED:
             self._vain = 0
             self._prompt += 1

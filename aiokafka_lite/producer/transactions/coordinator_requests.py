@@ -9,12 +9,13 @@ Non-obvious:
 - The outcome of a step is reported once, and never inside `ask`. A failure is reported in its own
   iteration of the loop, because a connection may fail its requests at any time, even inside `ask`.
 - In the newer generation, the first request for a partition or a group makes the broker verify the
-  transaction with its coordinator. The broker drops one such verification for the next one of the
-  same producer; then both requests must be retried after a pause. So offsets use the connection of
-  the records, on which the broker processes one request after the other.
+  transaction with its coordinator. The broker drops a pending verification when the next one of the
+  same producer arrives; then both requests must be retried after a pause. So offsets use the
+  connection of the records, on which the broker processes one request after the other.
 - No batch is in flight when a transaction ends. So the end uses the connection of the records too,
-  if they go to its coordinator: that connection is warm, here and at the broker. But not if an
-  answer on it was given up, because it may never come; nor while a quota mutes the connection.
+  if they go to its coordinator: that connection is warm, here and at the broker. It is not used if
+  an earlier answer on it was abandoned, because that answer may never arrive; nor while a quota
+  mutes it.
 """
 
 import asyncio
@@ -98,7 +99,7 @@ class Asker:
         self._loop = loop
         self._watch = CoordinatorWatch(cluster, SILENT_FOR, tasks.spawn, loop)
         self._nodes: dict[tuple[CoordinatorKind, str], int] = {}  # coordinators found last
-        self._coordinator: Connection | None = None  # the listener knows its features
+        self._coordinator: Connection | None = None  # the listener has its features
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, step: Step) -> None:
@@ -131,7 +132,7 @@ class Asker:
 
     async def _find(self, step: FindCoordinator, deadline: float) -> None:
         kind, key = step.place
-        # Without a last one, the cached one could not be used either.
+        # Without a last connection, the cached one could not be used either.
         self._cluster.coordinators.forget(kind, key, self._nodes.pop(step.place, None))
         try:
             until = min(deadline, self._loop.time() + _FIND_FOR)

@@ -1,4 +1,4 @@
-"""The contents of the open transaction, and which of them its coordinator knows: sans-IO.
+"""The contents of the open transaction, and which of them its coordinator has: sans-IO.
 
 `transaction_machine` reuses one `Contents` for all transactions, one after the other.
 """
@@ -26,7 +26,7 @@ class Contents:
     """Partitions, groups and offsets of one transaction.
 
     Attributes:
-        started: True if the coordinator knows the transaction, or batches under way will add it.
+        started: True if the coordinator has the transaction, or batches in flight will add it.
         doubt: True if something may have been added, because an answer was lost.
         to_add: Partitions that wait to be added.
         added: Partitions that may be written to.
@@ -43,12 +43,12 @@ class Contents:
 
     @property
     def unknown(self) -> bool:
-        """True if the coordinator does not know the transaction and does not need to."""
+        """True if the coordinator does not have the transaction and does not need it."""
         return not (self.started or self.doubt or self.to_add or self.orders)
 
     @property
     def doubtful(self) -> bool:
-        """True if the coordinator may or may not know the transaction."""
+        """True if it is uncertain whether the coordinator has the transaction."""
         return self.doubt and not self.started
 
     def next_step(

@@ -5,14 +5,14 @@ sender) is notified of each change: it accepts or refuses records, and drops tho
 sent. There is no task: each event (a call, an answer, a timer) takes the next step itself.
 
 Non-obvious:
-- A wait that was cancelled or timed out leaves the commit or abort under way. The same call made
-  again continues to wait, or returns its outcome.
+- A wait that was cancelled or timed out does not stop the commit or abort. Repeating the same call
+  continues the wait, or returns the outcome.
 - State changes between awaits, never across one: code that changes the machine calls `_settle`
   before its next await.
 - Calls of the sender take effect in the next iteration of the event loop. The sender may be in the
   middle of a change, and may report more partitions, which one request then adds.
 - There is no event for the answer to an overdue batch's request, which must arrive before its
-  transaction ends. Only in this rare case the outlet is polled.
+  transaction ends. Only in this rare case is the outlet polled.
 """
 
 import asyncio
@@ -178,10 +178,10 @@ class TransactionDriver:
         self.times.begin += self._loop.time() - began
 
     async def commit(self, deadline: float) -> None:
-        """Commit and wait until it is done; a wait that ended early may be continued.
+        """Commit and wait for completion; a wait that ended early may be continued.
 
         Raises:
-            KafkaTimeoutError: The commit was not done by the deadline; it is under way.
+            KafkaTimeoutError: The commit had not completed by the deadline; it continues.
             KafkaError: The transaction must be aborted; or a fatal error.
             IllegalOperation: No transaction is open, or another call waits for the commit.
         """
@@ -192,7 +192,7 @@ class TransactionDriver:
             self.times.commit += self._loop.time() - began
 
     async def abort(self, deadline: float) -> None:
-        """Abort and wait until it is done; see `commit`."""
+        """Abort and wait for completion; see `commit`."""
         began = self._loop.time()
         try:
             await self._ended(_S.ABORTING, self.machine.abort, "abort", deadline)
@@ -208,7 +208,8 @@ class TransactionDriver:
         """Commit offsets with the open transaction; wait until they are part of it.
 
         Raises:
-            KafkaTimeoutError: Not done by the deadline; it is under way, and a commit waits for it.
+            KafkaTimeoutError: The call had not completed by the deadline; it continues, and a
+            commit waits for it.
             KafkaError: The transaction must be aborted; or a fatal error.
             IllegalOperation: No transaction is open.
         """

@@ -2,7 +2,7 @@
 
 Source: the handlers of TransactionManager in Kafka's Java client 4.4; KIP-360, 447, 588, 691, 890.
 Some errors that are fatal in Java can be repaired by an abort (offset metadata that is too long, an
-invalid group id). Here they abort the transaction.
+invalid group id). This client requires an abort after them.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ __all__ = ["CODES_OF", "DEFAULTS", "Reaction", "error_of", "gravest", "reaction"
 
 
 class Reaction(Enum):
-    """What to do after a refused request; in ascending gravity."""
+    """What to do after a refused request, in ascending order of severity."""
 
     RETRY = "retry"  # retry later, with the same coordinator
     FIND = "find"  # find the coordinator again, and retry with it
@@ -128,7 +128,7 @@ def reaction(step: Step, code: int) -> Reaction:
 
 
 def gravest(step: Step, codes: Iterable[int]) -> int:
-    """Return the partitions' code with the gravest reaction.
+    """Return the partitions' code with the most severe reaction.
 
     OPERATION_NOT_ATTEMPTED counts only if there is no other code, because another partition caused
     it. An error that needs an abort outweighs a retriable one.

@@ -7,23 +7,23 @@ the outcome. One step is under way at a time. Callers pass times, in seconds of 
 There are two generations of the protocol. In the older one a partition (or a group, for its
 offsets) is added to the transaction before anything is written to it, and the epoch stays the same
 from one transaction to the next. With `transaction.version` 2 (KIP-890) the first batch itself adds
-its partition, and each end assigns a new epoch, so that late requests cannot be taken for the next
-transaction's. A transaction ends in the generation in which it was begun.
+its partition, and each end assigns a new epoch, so that late requests cannot be mistaken for those
+of the next transaction. A transaction ends in the generation in which it was begun.
 
 Non-obvious:
 - A coordinator without an open transaction refuses to end one of the older generation. So if
   nothing was added, no request is sent at all. If an answer was lost, something may have been
   added: then an abort is sent, and its refusal shows that nothing was. (Java adds again first.)
 - A numbered batch that failed leaves a gap, for which the next batch would be refused. In the older
-  generation the client then bumps the epoch after the abort (KIP-360). Brokers before 2.5 cannot
-  do that, so the error is fatal. Java is laxer there, at the price of guessing whether the batch
-  was stored.
-- An abort that the coordinator refuses is a fatal error: there is nothing left to try.
+  generation the client then bumps the epoch after the abort (KIP-360). Brokers before 2.5 cannot do
+  that, so the error is fatal. Java does not fail there, but has to guess whether the batch was
+  stored.
+- An abort that the coordinator refuses is a fatal error, because no other request can help.
 - Besides the coordinator's check of the member, this client checks offsets against the consumer's
   lease: see `group.assignment_lease`. (Java's client has no such check, and needs it less, because
   its partitions change only within `poll`.)
 - `drained` means that no batch waits and no request with one is in flight, overdue ones included:
-  so nothing of a transaction can arrive after its end.
+  so no batch of a transaction can arrive after its end.
 """
 
 import copy
@@ -137,7 +137,7 @@ class TransactionMachine:
         self._contents = Contents()
         self._bump = False  # the client must bump the epoch after the end
         self._older = False  # a transaction of the older generation had this epoch
-        self._held = False  # nothing of the open transaction may be sent to a broker yet
+        self._held = False  # no batch of the open transaction may be sent to a broker yet
 
     @property
     def implicit(self) -> bool:
@@ -207,7 +207,7 @@ class TransactionMachine:
         return order
 
     def hold(self) -> None:
-        """Send nothing of the transaction that was just begun until `release`.
+        """Hold all requests of the transaction that was just begun until `release`.
 
         The brokers are still ending the previous one.
         """
@@ -275,7 +275,7 @@ class TransactionMachine:
         It is under way until `on_answer`, `on_found` or `on_error` is called.
 
         Args:
-            drained: True if nothing of the transaction waits to be sent or is in flight.
+            drained: True if no batch of the transaction waits to be sent or is in flight.
         """
         if self._under_way is not None or now < self._retry_at:
             return None
@@ -391,7 +391,7 @@ class TransactionMachine:
         elif failed:
             self._on_codes(step, failed, now)
         else:
-            self._pause(now)  # the answer leaves out partitions of the request
+            self._pause(now)  # the answer omits partitions of the request
 
     def _on_offsets(
         self, step: CommitOffsets, codes: Mapping[TopicPartition, int], now: float
@@ -407,7 +407,7 @@ class TransactionMachine:
             self._pause(now)
 
     def _check_lease(self, order: OffsetsOrder) -> bool:
-        """Spoil the transaction if the consumer has given up a partition of these offsets.
+        """Require an abort if the consumer has given up a partition of these offsets.
 
         The coordinator cannot detect this: a member may get the same generation back. This is
         checked before each request and after its answer, because the consumer's look-up of the
@@ -431,7 +431,7 @@ class TransactionMachine:
         self._older |= self._contents.started and not self.implicit
         if self._older and self._level >= IMPLICIT_FROM:
             # Records written under this epoch must not be attributed to the newer generation, even
-            # if this transaction, which learned of it, wrote none.
+            # if this transaction, which detected the newer one, wrote none.
             self._bump |= self._can_bump
         self._forget()
         self._become(_S.INITIALIZING if self._bump else _S.READY)
@@ -444,7 +444,7 @@ class TransactionMachine:
     # Refusals
 
     def _on_codes(self, step: Step, codes: Mapping[TopicPartition, int], now: float) -> None:
-        """Some partitions were refused: act on the gravest reaction."""
+        """Some partitions were refused: apply the most severe reaction."""
         code = gravest(step, codes.values())
         refused = {tp.topic for tp, each in codes.items() if each == code == _TOPIC_REFUSED}
         error = TopicAuthorizationFailedError(*sorted(refused)) if refused else None

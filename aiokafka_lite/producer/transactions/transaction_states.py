@@ -53,4 +53,4 @@ REMEDIES: Final = {
     _S.ABORTABLE_ERROR: "call abort_transaction()",
     _S.FATAL_ERROR: "stop() it and create another one",
 }
-"""What an application does about a call that the state does not allow."""
+"""What an application can do about a call that the state does not allow."""

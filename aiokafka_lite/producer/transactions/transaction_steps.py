@@ -62,7 +62,7 @@ class OffsetsOrder:
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Find a coordinator again; the one found before is not used any more."""
+    """Find a coordinator again; the previous one is no longer used."""
 
     place: CoordinatorKey
 
