@@ -1,1 +1,1 @@
-"""What the consumer and the share consumer do alike with the records that they read."""
+"""Code that the consumer and the share consumer share."""

@@ -53,7 +53,7 @@ class Core(Protocol):
         """The event loop is closed: drop what the garbage collector cannot see."""
 
     def on_forked(self, error: KafkaError) -> None:
-        """Reject every call in a forked child, and touch nothing."""
+        """Reject every call in a forked child, without touching any resource."""
 
 
 _Core = TypeVar("_Core", bound=Core)
@@ -68,10 +68,10 @@ class ConsumerLifecycle(Generic[_Core]):
     """
 
     _NAME: ClassVar[str]
-    """Its public name, also in a subclass."""
+    """The name of the public class, also in a subclass."""
 
     _KIND: ClassVar[str]
-    """What errors call this client."""
+    """The name of this kind of client in errors."""
 
     _closed = True  # until the constructor ends
     _enter_failed = False  # the last `async with` failed to start

@@ -1,5 +1,5 @@
-"""Waits for the first assignment of a subscription, on behalf of `start`: of a consumer or of a
-share consumer."""
+"""Waits for the first assignment of a subscription, for the `start` of a consumer or a share
+consumer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from aiokafka_lite.group.membership import MembershipOptions
 __all__ = ["FirstAssignment"]
 
 EMPTY_FOR: Final = 6.0
-"""Seconds that `start` waits for the first partition if rebalances are not eager. The other members
-learn which partitions to revoke within a heartbeat interval (5 seconds by default in KIP-848), and
-a share group may have no partition for this member."""
+"""Seconds that `start` waits for the first partition if rebalances are not eager. The other
+members receive the partitions to revoke within a heartbeat interval (5 seconds by default in
+KIP-848), and a share group may have no partition for this member."""
 
 
 class FirstAssignment:
@@ -109,8 +109,8 @@ class FirstAssignment:
         """Wait a limited time for the first partitions: there may be none to assign.
 
         If rebalances are not eager, a new member has no partitions until other members have revoked
-        some. With KIP-848 and in a share group, the broker responds at once, even if it does not
-        know a topic yet or has not resolved a pattern.
+        some. With KIP-848 and in a share group, the broker responds at once, even if a topic is
+        still unknown to it or it has not resolved a pattern.
         """
         until, pause = self._loop.time() + EMPTY_FOR, 0.1
         while not self._assigned() and self._subscribed():

@@ -1,4 +1,4 @@
-"""Batches that would block the event loop while they are decoded: a thread decodes them."""
+"""Decodes batches in a thread that would block the event loop."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def is_heavy(records: Bytes) -> bool:
 async def read_in_thread(
     loop: asyncio.AbstractEventLoop, records: RecordSet, limit: int
 ) -> list[ConsumerRecord[Any, Any]]:
-    """Read the next records of a set in a thread; here if the system has no thread left.
+    """Read the next records of a set in a thread, or in this one if the system has no thread left.
 
     Args:
         loop: The running event loop.
-        records: The caller does not use it until the result is there.
+        records: The set; the caller must not use it until the result is available.
         limit: Maximum records.
 
     Raises:

@@ -71,7 +71,7 @@ class Interceptors:
             try:
                 interceptor.on_commit(dict(offsets))
             except (Exception, CancelledError):
-                # A cancellation would end a revocation, which commits first, halfway.
+                # A cancellation would interrupt a revocation, which commits first.
                 log.exception(
                     "%s: on_commit() of %r failed",
                     self._log_name,

@@ -1,7 +1,7 @@
 """The outcome that the acknowledgements of many records share.
 
-All marks of an acquisition that leave in one request share an `Outcome`. An `Acknowledgement` adds
-only the record's offset, so marking a record costs one light object and neither a future nor a
+All marks of an acquisition that are sent in one request share an `Outcome`. An `Acknowledgement`
+adds only the record's offset, so marking a record costs one light object and neither a future nor a
 task.
 
 Non-obvious:
@@ -42,15 +42,15 @@ Failures = list[tuple[int, int, BaseException]]
 
 
 class Outcome(OutcomeCore):
-    """What became of the marks of one partition that were sent together.
+    """The outcome of the marks of one partition that were sent together.
 
     Args:
         owner: Sends the marks.
         topic_partition: The partition.
 
     Attributes:
-        failures: Those that failed.
-        deadlines: Of renewals, once done: the new lock deadline (loop time) by offset range.
+        failures: The marks that failed.
+        deadlines: The new lock deadlines (loop time) of renewals by offset range, once done.
     """
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Outcome(OutcomeCore):
         return self._owner.loop
 
     def settle(self, count: int) -> None:
-        """So many of the marks have their result; the last one ends the waits."""
+        """Record that this many marks have their result; the last one ends the waits."""
         self.pending -= count
         if self.pending > 0 or self.done:
             return
@@ -133,7 +133,7 @@ class Outcome(OutcomeCore):
         return None
 
     def wait(self) -> asyncio.Future[None]:
-        """Return a future of its end, which belongs to one waiter."""
+        """Return a future for one waiter, which resolves once all results are known."""
         waiter: asyncio.Future[None] = self._owner.loop.create_future()
         self._waiters.append(waiter)
         self._owner.on_awaited()
@@ -150,7 +150,7 @@ class Outcome(OutcomeCore):
         self._owner.on_awaited()
 
     def unwatch(self, acknowledgement: Acknowledgement) -> None:
-        """It has none any more."""
+        """An acknowledgement no longer has callbacks."""
         self._watchers = [each for each in self._watchers if each is not acknowledgement]
 
     def describe(self, offset: int) -> str:

@@ -1,12 +1,13 @@
 """Turns one partition of a ShareFetch response into acquisitions and records. Sans-IO.
 
-The broker returns whole batches, of which it may have acquired a part: only acquired offsets become
-records. Acquired offsets that a batch has no record for (control records, compacted ones) are gaps.
+The broker returns whole batches, of which it may have acquired only a part: only acquired offsets
+become records. Acquired offsets without a record in the batch (control records, compacted ones) are
+gaps.
 
 Non-obvious:
 - Offsets after the last complete batch are released, not acknowledged as gaps: their records exist,
-  the response merely ends before them.
-- While a thread decodes, the locks may be lost: then the offsets are no longer gaps to be held, and
+  but the response ends before them.
+- While a thread decodes, the locks may be lost: then the offsets are no longer held as gaps, and
   their records are dropped.
 - A corrupt batch is skipped as a whole; `on_undecodable` decides about its acquired offsets.
 """
@@ -57,7 +58,7 @@ _WORDS: Final = {"reject": "rejected", "release": "released"}
 _CHUNK: Final = 4096
 _HEAVY_CHUNK: Final = 2048  # a thread switch costs about 50 us
 _APART: Final = 64
-"""Offsets between two acquired ranges from which they get acquisitions of their own. It bounds the
+"""Minimum number of offsets between two acquired ranges for separate acquisitions. It bounds the
 memory for offsets that were not acquired."""
 
 _UNREADABLE: Final = (CorruptRecordException, RecordTooLargeError, UnsupportedCodecError)
@@ -135,7 +136,7 @@ class Decoding:
                     acquired = picker.read(records, _CHUNK)
             except _UNREADABLE as error:
                 if not heavy and records.raise_limit(DEFAULT_LIMIT):
-                    heavy = True  # small, but it decompresses to much
+                    heavy = True  # small, but large once decompressed
                     continue
                 offset = records.next_offset
                 records.close()
@@ -310,7 +311,7 @@ def _batch_at(view: memoryview, offset: int) -> _Batch | None:
             return None
         following = view[at + size : at + size + MAGIC_AT + 1]
         if len(following) > MAGIC_AT and following[MAGIC_AT] > 1:
-            # This header may be what is corrupt. Where the next batch begins, this one has ended.
+            # This header itself may be corrupt. Where the next batch begins, this one has ended.
             next_base = int.from_bytes(following[:8], "big", signed=True)
             last = next_base - 1 if next_base > base else last
         if last >= offset:
@@ -320,8 +321,9 @@ def _batch_at(view: memoryview, offset: int) -> _Batch | None:
 
 
 def _cancelled(raised: asyncio.CancelledError) -> KafkaError:
-    """The error for a deserializer that raised a cancellation, as the result of a cancelled future
-    does: it would end the leader's task unnoticed, and every read would wait forever."""
+    """The error for a deserializer that raised CancelledError, as the result of a cancelled
+    future does. Otherwise, it would end the leader's task unnoticed, and every read would wait
+    forever."""
     error = KafkaError(f"the deserializer raised {raised!r}")
     error.__cause__ = raised
     return error

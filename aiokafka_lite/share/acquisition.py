@@ -6,8 +6,8 @@ Non-obvious:
 - An acquired offset without a record (a control record, or one that was compacted away) is a gap:
   it is acknowledged as such, without an outcome.
 - A renewal leaves the record undecided. A terminal mark replaces a renewal that was not sent.
-- `deadline` is when the locks may end at the earliest, `latest` when they have certainly ended. The
-  broker sets them between receiving the request and answering it.
+- `deadline` is the earliest time at which the locks may expire; at `latest`, they have certainly
+  expired. The broker sets the locks between receiving the request and answering it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class AcquisitionOwner(OutcomeOwner, Protocol):
     """The connection to the leader that acquired the records."""
 
     def on_marked(self, acquisition: Acquisition) -> None:
-        """The first terminal mark or renewal since the last were taken: send it soon."""
+        """Called for the first terminal mark or renewal since marks were last taken: send it
+        soon."""
 
 
 class Run:
@@ -102,8 +103,8 @@ class Acquisition(Marks):
         partition_id: The same by the id of its topic.
         first: The first acquired offset.
         last: The last acquired offset; not every offset between need be acquired.
-        deadline: Loop time when the locks may end, at the earliest.
-        latest: Loop time when the locks have ended, unless they are renewed.
+        deadline: Earliest loop time at which the locks may expire.
+        latest: Loop time at which the locks have expired, unless they are renewed.
         duration: Seconds that the broker locks records.
 
     Attributes:
@@ -152,7 +153,7 @@ class Acquisition(Marks):
         self._open += stop - start
 
     def hold_gaps(self, first: int, last: int) -> int:
-        """There are records at the gaps of a range after all; returns their number."""
+        """Turn the gaps of a range into records, which exist after all; returns their number."""
         start, stop = max(first - self.base, 0), min(last + 1 - self.base, len(self.states))
         if start >= stop:
             return 0
@@ -162,7 +163,7 @@ class Acquisition(Marks):
 
     @property
     def has_gaps(self) -> bool:
-        """True if gaps are to be acknowledged."""
+        """True if there are gaps to acknowledge."""
         return GAP in self.states
 
     # marking
@@ -189,7 +190,7 @@ class Acquisition(Marks):
         index = offset - self.base
         state = self.states[index]
         if state != HELD or self.refusal is not None:
-            # A renewal in flight may be older than the application's wish.
+            # A renewal in flight may be older than the application's call.
             if state == RENEW and self._renewal is not None and self.refusal is None:
                 return Acknowledgement(self._renewal, offset)
             refused = self._refused(offset, state)
@@ -227,7 +228,7 @@ class Acquisition(Marks):
         return outcome
 
     def _refused(self, offset: int, state: int) -> Acknowledgement | None:
-        """Refuse a mark, or return None if the record may be marked nevertheless."""
+        """Return the error for a mark, or None if the record may be marked nevertheless."""
         if self.refusal is not None:
             raise IllegalStateError(self.refusal)
         topic, partition = self.topic_partition
@@ -256,7 +257,7 @@ class Acquisition(Marks):
     # sending
 
     def take(self) -> list[Run]:
-        """Take the terminal marks and gaps to be sent."""
+        """Take the terminal marks and gaps to send."""
         outcome, self.outcome = self.outcome, None
         return [
             Run(self, outcome, first, first + len(types) - 1, types)
@@ -264,7 +265,7 @@ class Acquisition(Marks):
         ]
 
     def take_renewals(self) -> list[Run]:
-        """Take the renewals to be sent."""
+        """Take the renewals to send."""
         outcome, self._renewal = self._renewal, None
         base = self.base
         runs = [
@@ -276,12 +277,12 @@ class Acquisition(Marks):
 
     @property
     def renewals_waiting(self) -> bool:
-        """True if renewals are to be sent."""
+        """True if there are renewals to send."""
         return self._renewal is not None
 
     @property
     def terminal_waiting(self) -> bool:
-        """True if terminal marks or gaps are to be sent."""
+        """True if there are terminal marks or gaps to send."""
         return self.outcome is not None or GAP in self.states
 
     # results
@@ -362,7 +363,7 @@ class Acquisition(Marks):
         return self._open > 0
 
     def _change(self, start: int, stop: int, states: bytes | bytearray) -> None:
-        """Replace the states of some offsets, of which some may have ended by that."""
+        """Replace the states of some offsets; this may settle some of them."""
         before = self.states[start:stop]
         self._open -= len(before.translate(None, _ENDED)) - len(states.translate(None, _ENDED))
         self.states[start:stop] = states
@@ -374,7 +375,7 @@ class Acquisition(Marks):
 
 
 def expired(topic_partition: TopicPartition) -> InvalidRecordStateError:
-    """The error of an acknowledgement after the time of its lock."""
+    """The error of an acknowledgement after its lock has expired."""
     topic, partition = topic_partition
     return InvalidRecordStateError(
         f"{topic}-{partition}: the record's lock has expired; acknowledge earlier, renew() the "

@@ -92,7 +92,7 @@ class BatchAcknowledgement:
 
     @property
     def failures(self) -> dict[int, Exception]:
-        """The failures by index of the record; those known by now."""
+        """The failures known so far, by index of the record."""
         failures: dict[int, Exception] = {}
         for index, each in enumerate(self._acknowledgements):
             if each.done():
@@ -106,7 +106,7 @@ class BatchAcknowledgement:
         """Cancel all waits for this batch, whose acknowledgements are sent nevertheless.
 
         Returns:
-            False if it was done already.
+            False if it was already done.
         """
         if self.done():
             return False
@@ -167,7 +167,7 @@ class BatchAcknowledgement:
             self._finish()
 
     def _finish(self) -> None:
-        """It is done: wake the waiting tasks, and schedule the callbacks."""
+        """All results are known: wake the waiting tasks, and schedule the callbacks."""
         waiters, self._waiters = self._waiters, []
         callbacks, self._callbacks = self._callbacks, []
         loop = self.get_loop()

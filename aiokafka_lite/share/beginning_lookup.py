@@ -1,7 +1,8 @@
-"""Has the leaders look up where a new share group begins: at the start, and in added partitions.
+"""Makes the leaders look up where a new share group starts to read: at `start`, and in added
+partitions.
 
-Brokers initialize the share partitions of a group with the first fetch. A group that begins at
-`latest` would skip the records that are sent before, so the consumer does not wait for a read.
+Brokers initialize the share partitions of a group with the first fetch. A group that starts at
+`latest` would skip records that are sent before that, so the consumer does not wait for a read.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class BeginningLookup:
         loop: The consumer's event loop.
 
     Attributes:
-        looked: Assigned partitions whose beginnings were looked up, or are.
+        looked: Assigned partitions whose start was looked up, or is being looked up.
         looking: True while the task looks up added partitions.
     """
 
@@ -70,7 +71,7 @@ class BeginningLookup:
         self._ended = False
 
     async def look_up(self) -> None:
-        """Look up where the group begins in the assigned partitions."""
+        """Look up where the group starts to read in the assigned partitions."""
         self.looked = partitions = self._assignment
         self._warn_of_unopened(await self._look(partitions))
 
@@ -85,15 +86,16 @@ class BeginningLookup:
         self._look_at_added()
 
     def end(self) -> None:
-        """Wait no longer, and look up nothing more."""
+        """Stop waiting and looking up."""
         self._ended = True
         self._opening.end()
 
     async def _look(self, partitions: frozenset[TopicPartition]) -> set[TopicPartition]:
-        """Let the leaders look up where the group begins, so that it gets records sent from now on.
+        """Make the leaders look up where the group starts to read, so that it gets records sent
+        from now on.
 
         Returns:
-            The partitions whose leaders may not have done so.
+            The partitions whose leaders may not have completed the lookup.
         """
         deadline = self._loop.time() + min(LOOK_WITHIN, self._options.request_timeout)
         topics = {tp.topic for tp in partitions}
@@ -113,7 +115,7 @@ class BeginningLookup:
         return set()
 
     def _look_at_added(self) -> None:
-        """Look up where the group begins in partitions that were assigned after the start."""
+        """Look up where the group starts to read in partitions that were assigned after `start`."""
         self.looked &= self._assignment
         if not self._follows or self.looking or self._ended:
             return

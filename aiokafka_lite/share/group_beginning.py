@@ -1,4 +1,4 @@
-"""Where a new share group begins, with a warning if it skips the records that exist.
+"""Determines where a new share group starts to read, and warns if it skips existing records.
 
 The brokers initialize the share partitions of a group with the first fetch, at the end of the
 partition unless the group's configuration differs.
@@ -46,10 +46,10 @@ async def begins_at_latest(
     *,
     warns: bool = True,
 ) -> bool:
-    """Return True if the group is new to any of the partitions and may begin at its end.
+    """Return True if the group is new to any of the partitions and may start at its end.
 
-    Logs a warning if it is new to all partitions and begins at their ends. A client without the
-    right to describe the group's configuration gets no warning.
+    Logs a warning if it is new to all partitions and starts at their ends. A client without
+    permission to describe the group's configuration gets no warning.
 
     Args:
         cluster: Connected.

@@ -1,4 +1,4 @@
-"""When the locks of acquisitions have certainly ended. Sans-IO."""
+"""Tracks when the locks of acquisitions have certainly expired. Sans-IO."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from aiokafka_lite.share.acquisition import Acquisition
 __all__ = ["LockExpiries"]
 
 _SPARE: Final = 64
-"""Discarded entries that are too few to be worth dropping."""
+"""Number of discarded entries up to which dropping them is not worthwhile."""
 
 
 class LockExpiries:
-    """The times when the locks of acquisitions have certainly ended: a heap.
+    """A heap of the times at which the locks of acquisitions have certainly expired.
 
     A renewal moves that time, and most acquisitions are discarded long before it. So an entry is
-    corrected, or dropped, when it becomes the first one; and discarded entries are dropped together
-    once they are the majority.
+    corrected or dropped when it becomes the first one, and all discarded entries are dropped
+    together once they are the majority.
     """
 
     __slots__ = ("_count", "_heap", "_members")
@@ -30,7 +30,7 @@ class LockExpiries:
         self._count = 0  # breaks ties: acquisitions have no order
 
     def __len__(self) -> int:
-        """The number of entries, with those that are discarded."""
+        """The number of entries, including discarded ones."""
         return len(self._heap)
 
     def add(self, acquisition: Acquisition) -> None:
@@ -39,14 +39,14 @@ class LockExpiries:
         self._push(acquisition)
 
     def discard(self, acquisition: Acquisition) -> None:
-        """Watch them no more; does nothing for one that is not watched."""
+        """Stop watching an acquisition; does nothing for one that is not watched."""
         self._members.discard(acquisition)
         if len(self._heap) > 2 * len(self._members) + _SPARE:
             self._heap = [entry for entry in self._heap if entry[2] in self._members]
             heapify(self._heap)
 
     def next(self) -> float:
-        """The time when the first lock has ended; infinite without any."""
+        """The time at which the first lock has expired; infinite without any."""
         heap = self._heap
         while heap:
             latest, _, acquisition = heap[0]
@@ -60,7 +60,7 @@ class LockExpiries:
         return inf
 
     def take(self, now: float) -> list[Acquisition]:
-        """Remove and return the acquisitions whose locks have ended."""
+        """Remove and return the acquisitions whose locks have expired."""
         taken = []
         while self.next() < now:
             acquisition = heappop(self._heap)[2]

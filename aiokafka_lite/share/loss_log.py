@@ -1,4 +1,4 @@
-"""Log lines about lost locks and failed acknowledgements that the application does not await."""
+"""Logs lost locks, and failed acknowledgements that the application does not await."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LossLog:
     """Writes at most one line every `LOG_EVERY` seconds, and counts the others.
 
     Args:
-        log_name: Names the consumer.
+        log_name: The consumer's name in the log.
     """
 
     def __init__(self, log_name: str) -> None:
@@ -45,7 +45,7 @@ class LossLog:
         )
 
     def on_lost(self, tp: TopicPartition | None, count: int, why: str, now: float) -> None:
-        """Locks ended before the application acknowledged the records."""
+        """Locks expired before the application acknowledged the records."""
         where = "" if tp is None else f" of {tp.topic}-{tp.partition}"
         self._write(
             now,
@@ -57,7 +57,7 @@ class LossLog:
         )
 
     def on_buffered_expired(self, count: int, now: float) -> None:
-        """Locks ended before a read returned the records."""
+        """Locks expired before a read returned the records."""
         self._write(now, count, "acquired records expired before a read took them")
 
     def _write(

@@ -1,17 +1,18 @@
-"""The acknowledgements that one leader is to receive: batching, bisection, expiry. Sans-IO.
+"""The acknowledgements to send to one leader: batching, bisection, expiry. Sans-IO.
 
-A broker applies the terminal acknowledgements of a partition in one request all together or not at
-all: one lost lock fails those of every other record, too. So a rejected part is sent again in
-halves until only the records whose locks are lost fail.
+A broker applies a request's terminal acknowledgements of a partition all together or not at all:
+one lost lock fails those of every other record, too. So a rejected part is sent again in halves,
+until only the acknowledgements of records whose locks are lost fail.
 
 Non-obvious:
 - While halves wait, no new marks of their partition are sent: a request carries one part of a
   partition.
-- Renewals are taken apart, because a request carries either them or terminal acknowledgements.
-- After `latest`, the broker has certainly ended a lock. Such acknowledgements fail here and are
-  not sent: they would only fail the others.
-- An acquisition is forgotten with its last result, so that no question about what is held or marked
-  costs more when more is held.
+- Renewals are taken separately, because a request carries either renewals or terminal
+  acknowledgements.
+- After `latest`, a lock has certainly expired. Its acknowledgements fail here and are not sent:
+  they would only make the others fail.
+- An acquisition is dropped with its last result, so that the cost of a query does not grow with the
+  number of past acquisitions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from aiokafka_lite.structs import TopicPartition
 __all__ = ["ATTEMPTS", "Part", "PendingAcknowledgements"]
 
 ATTEMPTS: Final = 64
-"""Requests that one rejected part may cost. One lost lock among 500 takes 18."""
+"""Maximum number of requests for one rejected part. One lost lock among 500 takes 18."""
 
 
 class Part:
@@ -67,14 +68,15 @@ class Part:
 
 
 class PendingAcknowledgements:
-    """What one leader acquired for this consumer, and the marks that it does not have yet."""
+    """The records that one leader acquired for this consumer, and the marks that it does not
+    have yet."""
 
     def __init__(self) -> None:
         # All are in order of the acquisition or of the marks; a partition without any is absent.
         self._open: dict[PartitionId, dict[Acquisition, None]] = {}
         self._marked: dict[PartitionId, dict[Acquisition, None]] = {}  # with terminal marks or gaps
-        self._renewing: dict[PartitionId, dict[Acquisition, None]] = {}  # with renewals to be sent
-        self._again: dict[PartitionId, deque[Part]] = {}  # to be sent before new marks
+        self._renewing: dict[PartitionId, dict[Acquisition, None]] = {}  # with renewals to send
+        self._again: dict[PartitionId, deque[Part]] = {}  # to send before new marks
         self._renew_again: dict[PartitionId, deque[Part]] = {}  # likewise
         self._newest: dict[PartitionId, int] = {}  # the largest offset, while there are any
         self._expiries = LockExpiries()
@@ -85,8 +87,8 @@ class PendingAcknowledgements:
         """A response acquired records.
 
         Args:
-            ranges: The acquired (first, last) offsets. Earlier locks of the same offsets have
-                ended.
+            ranges: The acquired (first, last) offsets. Earlier locks of the same offsets no longer
+                exist.
         """
         key = acquisition.partition_id
         newest = self._newest.get(key, -1)
@@ -104,23 +106,23 @@ class PendingAcknowledgements:
             self._forget_if_closed(each)
 
     def on_marked(self, acquisition: Acquisition) -> None:
-        """An acquisition has marks or gaps to be sent."""
+        """An acquisition has marks or gaps to send."""
         key = acquisition.partition_id
         if acquisition.terminal_waiting:
             self._marked.setdefault(key, {})[acquisition] = None
         if acquisition.renewals_waiting:
             self._renewing.setdefault(key, {})[acquisition] = None
 
-    # what it has
+    # queries
 
     @property
     def waiting(self) -> bool:
-        """True if something is to be sent."""
+        """True if there is anything to send."""
         return self.terminal_waiting or self.renewals_waiting
 
     @property
     def renewals_waiting(self) -> bool:
-        """True if renewals are to be sent."""
+        """True if there are renewals to send."""
         renewing = self._renewing
         while renewing and not self._renew_again:
             key, acquisitions = next(iter(renewing.items()))
@@ -134,16 +136,16 @@ class PendingAcknowledgements:
 
     @property
     def terminal_waiting(self) -> bool:
-        """True if terminal marks or gaps are to be sent."""
+        """True if there are terminal marks or gaps to send."""
         return bool(self._again or self._marked)
 
     def waits_for_other_than(self, wanted: Container[PartitionId]) -> bool:
-        """True if terminal marks of other partitions are to be sent."""
+        """True if there are terminal marks of other partitions to send."""
         return any(key not in wanted for kinds in (self._again, self._marked) for key in kinds)
 
     @property
     def holds(self) -> bool:
-        """True if a record waits for its decision or for the result of one."""
+        """True if a record waits for a decision or for its result."""
         return bool(self._open)
 
     @property
@@ -152,7 +154,7 @@ class PendingAcknowledgements:
         return self._open.keys()
 
     def find(self, topic_partition: TopicPartition, offset: int) -> Acquisition | None:
-        """Return the newest acquisition that an offset is locked by, or None."""
+        """Return the newest acquisition that locks an offset, or None."""
         found: Acquisition | None = None
         for acquisitions in self._open.values():  # of a recreated topic there may be several
             for acquisition in reversed(acquisitions):
@@ -221,7 +223,7 @@ class PendingAcknowledgements:
         return parts
 
     def _renewable(self, part: Part, now: float) -> Part:
-        """Fail the renewals of a part whose locks have certainly ended; return the others."""
+        """Fail the renewals of a part whose locks have certainly expired; return the others."""
         alive = []
         for run in part.runs:
             if now > run.acquisition.latest:
@@ -232,7 +234,7 @@ class PendingAcknowledgements:
         return Part(alive, part.attempts)
 
     def _alive(self, part: Part, now: float) -> Part:
-        """Fail the runs of a part whose locks have certainly ended, and return the others."""
+        """Fail the runs of a part whose locks have certainly expired, and return the others."""
         alive = []
         for run in part.runs:
             if now > run.acquisition.latest:
@@ -265,11 +267,11 @@ class PendingAcknowledgements:
             self._on_failed(run, error)
 
     def put_back(self, key: PartitionId, part: Part) -> None:
-        """The broker applied nothing of a part: send it again."""
+        """The broker applied none of a part: send it again."""
         self._again.setdefault(key, deque()).appendleft(part)
 
     def on_renewed(self, part: Part, deadline: float, latest: float) -> None:
-        """The broker renewed the locks of a part, until then at least and at most."""
+        """The broker renewed the locks of a part, at least and at most until these times."""
         for run in part.runs:
             run.acquisition.on_renewed(run, deadline, latest)
 
@@ -296,7 +298,7 @@ class PendingAcknowledgements:
             self._on_renewal_failed(run, error, gone=gone)
 
     def put_renewals_back(self, key: PartitionId, part: Part) -> None:
-        """The broker applied nothing of a part of renewals: send it again."""
+        """The broker applied none of a part of renewals: send it again."""
         self._renew_again.setdefault(key, deque()).appendleft(part)
 
     def _on_failed(self, run: Run, error: BaseException) -> None:
@@ -347,7 +349,7 @@ class PendingAcknowledgements:
         return undecided
 
     def expire(self, now: float) -> dict[TopicPartition, int]:
-        """Give up the locks that have certainly ended.
+        """Fail the acknowledgements of locks that have certainly expired.
 
         Returns:
             Undecided records by partition.
@@ -362,11 +364,11 @@ class PendingAcknowledgements:
         return undecided
 
     def next_expiry(self) -> float:
-        """Loop time when the next lock has certainly ended; infinite without any."""
+        """Loop time at which the next lock has certainly expired; infinite without any."""
         return self._expiries.next()
 
     def _forget_if_closed(self, acquisition: Acquisition) -> None:
-        """Forget an acquisition without an offset that waits for a decision or a result."""
+        """Drop an acquisition if no offset of it waits for a decision or a result."""
         if acquisition.open:
             return
         key = acquisition.partition_id

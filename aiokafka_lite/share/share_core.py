@@ -1,14 +1,14 @@
 """The share consumer without its public class: the parts, their connections and their lifecycle.
 
-Tasks refer to this object and its parts, never to the public `AIOKafkaShareConsumer`: one that was
-dropped is collected at once, and its finalizer ends the core with `abort`.
+Tasks refer to this object and its parts, never to the public `AIOKafkaShareConsumer`. So a dropped
+consumer is collected at once, and its finalizer ends the core with `abort`.
 
 Tasks: the cluster's metadata refresh, those of the membership, and one for each leader.
 
 Non-obvious:
 
 - `stop` first ends reads, then closes each share session (which sends the last acknowledgements and
-  releases what is undecided), then leaves the group; all within one deadline.
+  releases undecided records), then leaves the group; all within one deadline.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ class ShareCore:
             self.cluster.set_topics(names)
 
     def check_running(self) -> None:
-        """Raise unless reads may go on.
+        """Raise unless reads may continue.
 
         Raises:
             ConsumerStoppedError: The consumer is stopped.

@@ -89,7 +89,7 @@ class ShareGroup:
         """Topics whose metadata the membership needs."""
         return self.driver.watched_topics if self._started else frozenset()
 
-    # what the consumer does
+    # calls of the consumer
 
     def subscribe(self, topics: Collection[str]) -> None:
         """Join with these topics, or change the subscription."""
@@ -171,11 +171,11 @@ class ShareGroup:
     # callbacks of the membership
 
     async def on_revoke(self, partitions: frozenset[TopicPartition]) -> None:
-        """Fetch no longer from these partitions; their records may still be acknowledged."""
+        """Stop fetching from these partitions; their records may still be acknowledged."""
         self._set(self._assignment - partitions)
 
     async def on_lost(self, partitions: frozenset[TopicPartition]) -> None:
-        """Likewise: share sessions outlive a membership."""
+        """As `on_revoked`: share sessions outlive a membership."""
         self.joined = False
         self._set(self._assignment - partitions)
 

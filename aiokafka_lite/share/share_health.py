@@ -21,7 +21,7 @@ def share_health(core: ShareCore, clock: StateClock, *, stopped: bool) -> Consum
 
     Args:
         core: The consumer's parts.
-        clock: Remembers since when the state lasts.
+        clock: Records how long the state has lasted.
         stopped: True once the application has called `stop`.
     """
     now = core.loop.time()

@@ -21,7 +21,7 @@ Record = ShareRecord[Any, Any]
 
 
 def intercepted(interceptors: Interceptors, items: Sequence[Item], log_name: str) -> list[Item]:
-    """Return what remains of the items of one partition.
+    """Pass the items of one partition through the interceptors; return those that remain.
 
     A record that an interceptor leaves out is accepted, as a consumer's position moves past it.
     """
@@ -41,7 +41,7 @@ def intercepted(interceptors: Interceptors, items: Sequence[Item], log_name: str
 def intercepted_at_delivery(
     interceptors: Interceptors, records: Sequence[Record], log_name: str
 ) -> list[Record]:
-    """The same of records of several partitions that a read is about to return."""
+    """The same for records of several partitions that a read is about to return."""
     kept: list[Item] = []
     for _, run in groupby(records, key=lambda record: (record.topic, record.partition)):
         kept += _intercept(interceptors, list(run), log_name)

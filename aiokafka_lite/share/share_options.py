@@ -55,7 +55,7 @@ class ShareOptions:
         group_id: The group's name.
         max_poll_records: Records to acquire at once.
         record_limit: True if a fetch acquires no more than that (KIP-1206).
-        implicit: True if reading on accepts what was delivered.
+        implicit: True if the next read accepts the delivered records.
         decoding: How to decode records.
         membership: Options of the membership.
         interceptors: See records before the application does, or None.

@@ -2,7 +2,7 @@
 
 A fetch with epoch 0 opens a session; each later request, fetch or acknowledgement, carries the next
 epoch; -1 closes it. The leader fetches from the partitions that the session has, so a fetch names
-only those to add or to forget.
+only those to add or to remove.
 
 Source: KIP-932, "Share sessions"; ShareSessionHandler of Kafka's Java client.
 """
@@ -23,7 +23,7 @@ LAST_EPOCH: Final = 2**31 - 1
 class PartitionId(tuple[int, int]):
     """A partition by the id of its topic.
 
-    It has the number of the id, because the hash of a UUID is a call of Python.
+    It stores the id as a number, because hashing a UUID is a Python call.
     """
 
     __slots__ = ()
@@ -71,7 +71,7 @@ class ShareSession:
 
     @property
     def open(self) -> bool:
-        """True if the leader has this session, as far as known."""
+        """True if the leader has this session, as far as this client can tell."""
         return self._epoch != OPENING_EPOCH
 
     @property

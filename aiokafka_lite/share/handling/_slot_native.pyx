@@ -5,7 +5,8 @@
 
 A slot is the awaitable of its own `handle`: it calls the handlers and sends to their coroutines in
 C, inside the slot's task. A handler that returns without suspending costs neither a step of the
-task nor a Python frame besides its own. What a handler awaits is passed on to the task.
+task nor a Python frame besides its own. The objects that a handler awaits are passed on to the
+task.
 """
 
 cimport cython
@@ -103,8 +104,8 @@ cdef class Slot:
     cdef Tally _tally
     cdef object _suspended  # what a handler that has suspended is sent to by
     cdef Py_ssize_t _most  # records that may still be begun
-    cdef Py_ssize_t _unlooked  # of them, those before the next look at the clock
-    cdef double _until  # its time when no further record is begun
+    cdef Py_ssize_t _unlooked  # of them, those before the next read of the clock
+    cdef double _until  # the clock's time from which no further record is begun
 
     def __cinit__(self, queue not None, handler, Tally tally not None, clock=monotonic):
         if type(queue) is not deque:  # `Py_SIZE` is its length
@@ -147,7 +148,7 @@ cdef class Slot:
         raise StopIteration
 
     def throw(self, *error):
-        """Raise an exception where the handler waits; return what it awaits then."""
+        """Raise an exception where the handler waits; return what it awaits next."""
         cdef PyObject *yielded = NULL
         suspended = self._suspended
         if suspended is None or not hasattr(suspended, "throw"):
@@ -174,7 +175,7 @@ cdef class Slot:
             suspended.close()
 
     cdef PySendResult step(self, value, PyObject **result) except PYGEN_ERROR:
-        """Send to the handler that has suspended, and begin others, until one suspends."""
+        """Resume the suspended handler, and start others, until one suspends."""
         cdef PySendResult sent
         cdef object handler = self._suspended
         while True:
@@ -242,7 +243,7 @@ cdef void drop(PyObject **owned) noexcept:
 
 
 def raise_thrown(kind, value=None, trace=None):
-    """Raise what was given to `throw`, in either of its forms."""
+    """Raise the argument of `throw`, in either of its forms."""
     if isinstance(kind, BaseException):
         raise kind
     error = kind() if value is None else value if isinstance(value, BaseException) else kind(value)

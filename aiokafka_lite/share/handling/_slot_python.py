@@ -18,16 +18,16 @@ from aiokafka_lite.share.handling.work import Work
 __all__ = ["LOOK_EVERY", "Slot", "Tally", "awaiting"]
 
 LOOK_EVERY: Final = 32
-"""Records between two looks at the clock."""
+"""Records between two reads of the clock."""
 
 _W = TypeVar("_W", bound=Work)
 
 
 class Tally:
-    """Counts the records of a run that are acquired, and neither acknowledged nor lost.
+    """Counts the records of a run that are acquired, but neither acknowledged nor lost.
 
     Args:
-        on_enough: Called once so few are left that the task that waits for them continues.
+        on_enough: Called once `outstanding` is so low that the waiting task continues.
 
     Attributes:
         outstanding: Their number.
@@ -55,15 +55,15 @@ class Slot(Generic[_W]):
     Args:
         queue: The records to be handled, shared by all slots.
         handler: Called with each record.
-        tally: Of the run.
-        clock: In seconds.
+        tally: The tally of the run.
+        clock: Returns seconds.
 
     Attributes:
         task: Runs the handlers.
         record: The record in its handler; None between two.
         waiter: What an idle slot awaits.
         lost: Why the lock of `record` is lost; its handler was cancelled.
-        misfit: True once the handler was no coroutine function, or did not take one record.
+        misfit: True once the handler turned out not to be a coroutine function of one record.
     """
 
     __slots__ = (
@@ -102,11 +102,12 @@ class Slot(Generic[_W]):
 
         Args:
             most: Maximum records.
-            within: Seconds after which no further record is begun, as far as the clock is looked
-                at: once in `LOOK_EVERY` records.
+            within: Seconds after which no further record is begun; the clock is read once in
+                `LOOK_EVERY` records.
 
         Raises:
-            BaseException: What a handler raised, also a cancellation; `record` is its record.
+            BaseException: Any exception of a handler, including a cancellation; `record` is its
+            record.
         """
         queue, tally = self._queue, self._tally
         until, unlooked = self._clock() + within, LOOK_EVERY
@@ -150,7 +151,7 @@ def _not_awaitable(value: object) -> str:
 
 
 def awaiting(value: Any) -> Any:
-    """Return the iterator that `await value` sends to, where `value` is no coroutine.
+    """Return the iterator that `await value` sends to, for a `value` that is not a coroutine.
 
     Raises:
         LookupError: The value cannot be awaited.

@@ -1,4 +1,4 @@
-"""Records of one key, one after the other: `run(..., ordered_by_key=True)`. Sans-IO."""
+"""Handles records of one key one after the other: `run(..., ordered_by_key=True)`. Sans-IO."""
 
 from bisect import insort
 from collections import deque
@@ -30,15 +30,14 @@ _offset = attrgetter("offset")
 class KeyOrder(Generic[_K]):
     """Admits one record of each key of a partition at a time; the others wait in offset order.
 
-    Records without a key have no order. Producers put a key into one partition of a topic, so the
-    partition is part of what identifies a key here: offsets of different partitions cannot be
-    compared.
+    Records without a key have no order. Producers send a key to one partition of a topic, so a key
+    is identified together with its partition: offsets of different partitions cannot be compared.
     """
 
     __slots__ = ("_lanes",)
 
     def __init__(self) -> None:
-        # A key is present while one of its records is admitted; the value: those that wait.
+        # A key is present while one of its records is admitted; the value has those that wait.
         self._lanes: dict[tuple[str, int, Hashable], deque[_K] | None] = {}
 
     def admit(self, record: _K) -> bool:
@@ -64,7 +63,7 @@ class KeyOrder(Generic[_K]):
         return False
 
     def on_done(self, record: _K) -> _K | None:
-        """An admitted record has ended; return the next of its key, which is admitted now."""
+        """An admitted record is done; admit and return the next record of its key."""
         if record.key is None:
             return None
         place = (record.topic, record.partition, record.key)
@@ -84,7 +83,7 @@ class KeyOrder(Generic[_K]):
                 yield from lane
 
     def remove(self, record: _K) -> bool:
-        """Forget a record that waits; False if it does not wait here."""
+        """Drop a waiting record; False if it does not wait here."""
         place = (record.topic, record.partition, record.key)
         lane = self._lanes.get(place)
         if lane is None:

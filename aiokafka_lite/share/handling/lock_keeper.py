@@ -1,7 +1,7 @@
 """Renews the acquisition locks of records that are being processed, by one timer for all of them.
 
-The records are scanned at the times that `LockWatch` returns: about twice per lock duration as long
-as renewals succeed.
+It scans the records at the times that `LockWatch` returns: about twice per lock duration as long as
+renewals succeed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class LockKeeper(Generic[_W]):
 
     Args:
         records: Returns the records that are being processed, or wait for it.
-        on_lost: Called with a record and the reason once its lock is lost. The record must not be
-            returned by `records` after that.
+        on_lost: Called with a record and the reason once its lock is lost. After that, `records`
+            must not return the record.
         renews: False to report expired locks only.
     """
 
@@ -49,14 +49,14 @@ class LockKeeper(Generic[_W]):
         self._fires_at = 0.0  # not `_timer.when()`: uvloop's handle of a past time has none
 
     def on_acquired(self, record: _W, now: float) -> None:
-        """Records were acquired a moment ago; this is the first of them."""
+        """Records were just acquired; this is the first of them."""
         self._watch.on_acquired(record)
         when = self._watch.next_check(record, now)
         if self._timer is None or self._fires_at > when:
             self._scan_at(when)
 
     def forget(self, record: _W) -> None:
-        """The record needs no lock any more."""
+        """The record no longer needs a lock."""
         self._watch.forget(record)
 
     def check_soon(self) -> None:
@@ -64,7 +64,7 @@ class LockKeeper(Generic[_W]):
         self._scan_at(self._loop.time())
 
     def close(self) -> None:
-        """Renew nothing any more."""
+        """Stop renewing."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

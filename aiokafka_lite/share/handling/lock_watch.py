@@ -1,7 +1,7 @@
-"""When a record's acquisition lock must be renewed, and when it is lost.
+"""Decides when a record's acquisition lock must be renewed, and when it is lost.
 
-A lock runs at the broker; `lock_deadline` is its end as this client knows it. All locks of a group
-last equally long, so one duration serves all records. Sans-IO: the caller owns the clock, the
+The broker holds the lock; `lock_deadline` is this client's estimate of its expiry. All locks of a
+group last equally long, so one duration serves all records. Sans-IO: the caller owns the clock, the
 timer and the renewals.
 """
 
@@ -34,7 +34,7 @@ class Due(Enum):
 
 
 class LockWatch:
-    """Decides for each record; remembers the renewals in flight.
+    """Decides for each record; tracks the renewals in flight.
 
     Args:
         renews: False if locks are not renewed: they only expire.
@@ -49,7 +49,7 @@ class LockWatch:
         self.duration = 0.0
         self._renews = renews
         self._renewing: dict[int, Locked] = {}  # by id: records are not hashable
-        self._not_before: dict[int, float] = {}  # after a renewal that failed for now
+        self._not_before: dict[int, float] = {}  # after a renewal that failed and may be repeated
 
     def on_acquired(self, record: Locked) -> None:
         """A record was acquired: its broker has reported how long locks last."""
@@ -89,5 +89,5 @@ class LockWatch:
             self._not_before[id(record)] = now + self.duration * _AGAIN
 
     def forget(self, record: Locked) -> None:
-        """The record needs no lock any more."""
+        """The record no longer needs a lock."""
         self._not_before.pop(id(record), None)

@@ -1,8 +1,8 @@
-"""Records whose release waits, so that a failing record is not redelivered at once.
+"""Delays the release of records, so that a failing record is not redelivered at once.
 
-The protocol has no delay: a released record is available at once, and a group that fails on it
-uses up its delivery limit within milliseconds. So the member keeps the lock for the delay, and
-releases the record afterwards.
+The protocol has no delay: a released record is available at once, so a record that keeps failing
+would reach the group's delivery limit within milliseconds. So the member keeps the lock for the
+delay, and releases the record afterwards.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ class Postponed(Generic[_T]):
     """A heap of records by the time of their release, with one timer.
 
     Args:
-        release: Called with each record when its time has come.
+        release: Called with each record at its time.
     """
 
     __slots__ = ("_count", "_fires_at", "_heap", "_loop", "_release", "_timer")
@@ -52,7 +52,7 @@ class Postponed(Generic[_T]):
         return records
 
     def remove(self, record: _T) -> bool:
-        """Forget a record; False if it is not here."""
+        """Drop a record; False if it is not here."""
         left = [entry for entry in self._heap if entry[2] is not record]
         found = len(left) < len(self._heap)
         if found:

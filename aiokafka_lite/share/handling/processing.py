@@ -22,7 +22,7 @@ _failures: Final = FailureLog(log, "process()")
 
 
 class Processing(Generic[_W]):
-    """The context manager that `process` returns; for one use.
+    """The context manager that `process` returns; it can be used once.
 
     Args:
         record: The acquired record.
@@ -87,7 +87,7 @@ class Processing(Generic[_W]):
         return None
 
     def _locked(self) -> list[_W]:
-        """The record, while its lock must last."""
+        """The record, while its lock must be kept."""
         if self._task is None or self._lost is not None or self._record.settled:
             return []
         return [self._record]

@@ -1,5 +1,5 @@
-"""What becomes of records whose handlers did not just return: rejected, released now or later, or
-lost."""
+"""Decides the outcome of records whose handlers did not return normally: rejected, released now
+or later, or lost."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ RELEASE_MARGIN: Final = 1.0
 """Seconds that a postponed release precedes the end of its lock."""
 
 LONGEST_DELAY: Final = 60.0
-"""Seconds that a release is postponed at most."""
+"""Maximum seconds that a release is postponed."""
 
 
 class Outcomes(Generic[_W]):
-    """Decides about the records of one run, which are no longer outstanding then.
+    """Decides the outcome of a run's records, which are then no longer outstanding.
 
     Args:
-        options: The run's.
-        locks: The run's.
-        tally: The run's.
+        options: The run's options.
+        locks: The run's locks.
+        tally: The run's tally.
         failures: Logs them.
-        end: Set once the run ends: releases are not postponed then.
+        end: Set once the run ends: releases are then no longer postponed.
         fail: Ends the run with an exception.
 
     Attributes:
@@ -74,14 +74,14 @@ class Outcomes(Generic[_W]):
         self.postponed: Postponed[_W] = Postponed(self.release)
 
     def release(self, record: _W) -> None:
-        """Give a record back for another delivery, unless it is acknowledged."""
+        """Release a record for another delivery, unless it is acknowledged."""
         if not record.settled:
             record.release()
         self._locks.forget(record)
         self._tally.done()
 
     def on_error(self, slot: Slot[_W], record: _W, error: Exception) -> None:
-        """The handler raised: retry, reject, or end the run if it is no handler at all."""
+        """The handler raised: retry, reject, or end the run if it is not a valid handler."""
         if slot.misfit:  # every record would be rejected
             self.release(record)
             text = "`handler` should be a coroutine function that takes one record"
@@ -104,7 +104,7 @@ class Outcomes(Generic[_W]):
             self._tally.done()
 
     def on_cancelled(self, slot: Slot[_W], record: _W, *, closing: bool) -> None:
-        """The handler was cancelled; `closing` if the run has done so because it ends."""
+        """The handler was cancelled; `closing` if the run cancelled it because it ends."""
         now = self._loop.time()
         if slot.lost is not None:
             self.after_loss(slot, record, None)
@@ -126,7 +126,7 @@ class Outcomes(Generic[_W]):
         self._tally.done()
 
     def _postpone(self, record: _W, now: float) -> None:
-        """Release a record that failed after the delay of its delivery."""
+        """Release a failed record after the delay for its delivery count."""
         delay = self._delays.delay(record.delivery_count)
         if not self._options.renew_locks:
             delay = min(delay, record.lock_deadline - RELEASE_MARGIN - now)
@@ -136,7 +136,7 @@ class Outcomes(Generic[_W]):
             self.postponed.add(record, now + delay)
 
     def forget(self, record: _W, reason: str) -> None:
-        """The lock of a record is lost whose handler had not started."""
+        """A record lost its lock before its handler started."""
         now = self._loop.time()
         self._failures.write(logging.WARNING, "did not handle %s", record, now, why=reason)
         self._locks.forget(record)

@@ -1,11 +1,11 @@
-"""How many records a run may acquire, and when.
+"""Decides how many records a run may acquire, and when.
 
 Non-obvious:
 
-- Only as many records are acquired as are missing to `concurrency`: a failing dependency slows the
-  acquisition down instead of piling up locks.
-- An acquisition waits until half of the slots are free, but only for a moment: a request costs as
-  much as many records, and a slot that is free does not wait long.
+- A run acquires only as many records as it needs to reach `concurrency`, so a failing dependency
+  slows down the acquisition instead of accumulating locks.
+- An acquisition waits until half of the slots are free, because a request costs as much as many
+  records, but only briefly, so that a free slot does not wait long.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COALESCE: Final = 0.005
 
 
 class Room:
-    """The room for the records of one run: asked by links, or awaited by a task.
+    """The room for the records of one run: queried by links, or awaited by a task.
 
     Args:
         loop: The event loop.
@@ -66,8 +66,8 @@ class Room:
         self._awaited: asyncio.Future[None] | None = None
 
     def left(self) -> int:
-        """Return how many records may be acquired: none until half of the slots are free, or for a
-        moment after the first one is. `on_room` is called then."""
+        """Return how many records may be acquired: none until half of the slots are free, or a
+        moment has passed since the first one was. Then `on_room` is called."""
         limit, tally = self._limit, self.tally
         outstanding = tally.outstanding
         if outstanding >= limit:
@@ -81,18 +81,18 @@ class Room:
         return limit - outstanding
 
     def fits(self, count: int) -> bool:
-        """True if so many more records may be outstanding."""
+        """True if this many more records may be outstanding."""
         return self.tally.outstanding + count <= self._limit
 
     def on_acquired(self, count: int) -> None:
-        """So many records were acquired."""
+        """This many records were acquired."""
         self.tally.outstanding += count
         self._coalesced = False
         self.close()
 
     async def wait(self) -> int:
-        """Wait until no more than half of the slots are busy, or for a moment after the first one
-        is free; return how many records may be acquired."""
+        """Wait until at most half of the slots are busy, or briefly after the first one is free;
+        return how many records may be acquired."""
         limit, few, tally = self._limit, self._few, self.tally
         if tally.outstanding >= limit:
             self._on_full()
@@ -106,17 +106,17 @@ class Room:
         return limit - tally.outstanding
 
     async def at_most(self, outstanding: int) -> None:
-        """Wait until no more records than that are outstanding. It may end early."""
+        """Wait until at most this many records are outstanding. The wait may end early."""
         awaited = self._awaited = self._loop.create_future()
         self.tally.enough = outstanding
         try:
             await awaited
         finally:
-            if self._awaited is awaited:  # the end may wait already
+            if self._awaited is awaited:  # the end of the run may already wait
                 self._awaited, self.tally.enough = None, -1
 
     def close(self) -> None:
-        """Set no timer any more."""
+        """Stop setting timers."""
         if self._coalescing is not None:
             self._coalescing.cancel()
             self._coalescing = None
@@ -126,7 +126,7 @@ class Room:
         self._wake()
 
     def _wake(self) -> None:
-        """Wake the task that waits for outstanding records, or have the links look at `left`."""
+        """Wake the task that waits for outstanding records, or make the links check `left`."""
         self.tally.enough = -1  # otherwise each further record would call this again
         self._on_room()
         if self._awaited is not None and not self._awaited.done():

@@ -9,7 +9,8 @@ from aiokafka_lite._arguments import flag, milliseconds, size
 __all__ = ["TRANSIENT", "RunOptions", "retry_types"]
 
 TRANSIENT: Final[tuple[type[Exception], ...]] = (ConnectionError, TimeoutError)
-"""The exceptions after which a record is retried by default: those of a dependency that is down."""
+"""The exceptions after which a record is retried by default: those raised when a dependency is
+down."""
 
 _MOST: Final = 100_000  # handlers at a time
 
@@ -40,8 +41,8 @@ class RunOptions:
         """Check all arguments.
 
         Raises:
-            TypeError: One has the wrong type.
-            KafkaConfigurationError: (a ValueError) One is out of range.
+            TypeError: An argument has the wrong type.
+            KafkaConfigurationError: (a ValueError) An argument is out of range.
         """
         if not callable(handler):
             raise TypeError(f"`handler` should be a coroutine function, not {handler!r}")

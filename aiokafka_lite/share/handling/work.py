@@ -1,4 +1,4 @@
-"""What `run` and `process` need of the consumer and its records."""
+"""The parts of the consumer and its records that `run` and `process` need."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ W_co = TypeVar("W_co", bound=Work, covariant=True)
 
 
 class WorkSource(Protocol[W_co]):
-    """Where records are acquired."""
+    """The source of acquired records."""
 
     async def getmany(self, *, timeout_ms: float, max_records: int) -> Sequence[W_co]:
         """Acquire up to `max_records`, waiting for the first of them.
@@ -64,7 +64,7 @@ class WorkSource(Protocol[W_co]):
 
 
 class Feed(Protocol):
-    """The consumer that hands acquired records over as they arrive: quicker than `getmany`."""
+    """A consumer that passes on acquired records as they arrive, faster than `getmany`."""
 
     async def feed(self, feeder: Any, /) -> None:
         """Call `take` of the worker until an exception.
@@ -73,7 +73,7 @@ class Feed(Protocol):
         """
 
     def on_room(self) -> None:
-        """`room` of a worker may return more than before."""
+        """A worker's `room` may return more than before."""
 
 
 def describe(record: Work) -> str:

@@ -1,4 +1,4 @@
-"""`await consumer.run(handler)`: acquires records, has them handled, and acknowledges them.
+"""`await consumer.run(handler)`: acquires records, calls the handler, and acknowledges the records.
 
 One task acquires; up to `concurrency` long-lived slots take records from one queue and await the
 handler. A handler that does not suspend costs no task, future or timer per record: the first slot
@@ -8,14 +8,13 @@ Non-obvious:
 
 - A record counts as outstanding from its acquisition until its outcome is marked, also while it
   waits for its key or for its release.
-- A lost lock cancels the slot's task. The slot takes that cancellation back (`uncancel`) and
-  continues. A cancellation that does not come from here belongs to the handler: its record is
-  released.
+- A lost lock cancels the slot's task. The slot undoes that cancellation (`uncancel`) and continues.
+  Any other cancellation is the handler's own: its record is released.
 - The handler runs in the slot's task, so consecutive records of a slot share a context
   (`contextvars`), and `asyncio.current_task()` is the slot's.
-- The end has an order: stop acquiring, release what has not started, wait for the handlers, cancel
-  those that take too long. Renewals continue until the last handler has ended. The consumer sends
-  the last acknowledgements.
+- The end of a run has these steps: stop acquiring, release records whose handlers have not started,
+  wait for the running handlers, and cancel those that take too long. Renewals continue until the
+  last handler has ended. The consumer sends the last acknowledgements.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _W = TypeVar("_W", bound=Work)
 
 _POLL_MS: Final = 60_000.0  # of one acquisition; only bounds how long an idle call lasts
 _SLICE: Final = 0.005  # seconds after which a slot lets the event loop run
-_LOOK: Final = 0.001  # seconds between two looks at the clock and the next lock
+_LOOK: Final = 0.001  # seconds between two checks of the clock and the next lock
 _MOST: Final = 10_000  # records between them, if they are quick
 _GRACE: Final = 5.0  # seconds that a cancelled handler may take to end
 
@@ -101,7 +100,7 @@ class Worker(Generic[_W]):
         )
         self._room = Room(self._loop, options.concurrency, self._on_room, on_full)
         self._tally = self._room.tally
-        self._end = asyncio.Event()  # `run` must not go on
+        self._end = asyncio.Event()  # `run` must end
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None  # raised by `run`
         self._closing = False  # handlers are cancelled because the run ends
@@ -133,10 +132,10 @@ class Worker(Generic[_W]):
             raise self._failure
 
     def check_caller(self) -> None:
-        """Check that the current task may wait for the end of the run.
+        """Check that the current task may wait until the run ends.
 
         Raises:
-            IllegalStateError: It is a handler's, for which the run would wait.
+            IllegalStateError: It is the task of a handler, for which the run would wait.
         """
         current = asyncio.current_task()
         if any(slot.task is current for slot in self._slots):
@@ -198,23 +197,23 @@ class Worker(Generic[_W]):
         if records:
             self.take(records)
 
-    # The same, where the consumer feeds
+    # Acquisition by the consumer (`Feed`)
 
     def room(self) -> int:
         """Return how many records may be acquired; `Feed.on_room` is called once there are more."""
         return 0 if not self._fed or self._end.is_set() else self._room.left()
 
     def takes(self, count: int) -> bool:
-        """True if it can take so many records."""
+        """True if it can take this many records."""
         return self._fed and not self._end.is_set() and self._room.fits(count)
 
     def _on_room(self) -> None:
-        """Have the links look at `room`."""
+        """Make the links check `room`."""
         if self._fed and self._feed is not None:
             self._feed.on_room()
 
     def take(self, records: Sequence[_W]) -> None:
-        """Queue acquired records, and have them handled."""
+        """Queue acquired records, and start their handlers."""
         self.add(records)
         self.begin()
 
@@ -241,8 +240,8 @@ class Worker(Generic[_W]):
     # Slots
 
     def begin(self) -> None:
-        """Have queued records handled: within this call, unless a task calls it, or the last such
-        call took long. Then other callbacks of the event loop go first."""
+        """Handle queued records within this call, unless a task calls it, or the last such call
+        took long. In that case, other callbacks of the event loop run first."""
         if self._width or not self._queue:
             return
         began = self._clock()
@@ -264,7 +263,7 @@ class Worker(Generic[_W]):
             self._start_more()
 
     def _start(self, width: int) -> None:
-        """Wake so many slots, and look afterwards if they have suspended with records left."""
+        """Wake this many slots, and check afterwards if they have suspended with records left."""
         for _ in range(min(width, len(self._queue))):
             if self._idle:
                 waiter = self._idle.pop().waiter
@@ -286,12 +285,12 @@ class Worker(Generic[_W]):
             return
         if any(slot.record is not None for slot in self._slots):
             self._start(width * 2)
-        else:  # no handler has suspended: more slots would only keep the loop longer
+        else:  # no handler has suspended: more slots would only block the loop longer
             self._width = width
             self._loop.call_soon(self._start_more)
 
     async def _serve(self, slot: Slot[_W]) -> None:
-        """Handle one record after the other until cancelled by the end of the run."""
+        """Handle one record after the other until the end of the run cancels this task."""
         queue, time, order = self._queue, self._loop.time, self._order
         until, looked = time() + _SLICE, 0.0
         while True:
@@ -314,7 +313,7 @@ class Worker(Generic[_W]):
                 if queue[0].lock_deadline <= now:
                     self._lose(queue[0], "its lock expired")
                     continue
-                # After records that took long, each is preceded by such a look.
+                # After records that took long, each one is preceded by such a check.
                 slow = order is not None or now - looked > 2 * _LOOK
                 looked = now
             except asyncio.CancelledError:
@@ -357,7 +356,7 @@ class Worker(Generic[_W]):
                     queue.appendleft(following)
 
     def _finished(self, slot: Slot[_W]) -> _W:
-        """Return the record whose handler has ended, which is no longer the slot's."""
+        """Remove and return the slot's record, whose handler has ended."""
         record, slot.record = slot.record, None
         if record is None:
             raise RuntimeError("a slot without a record")
@@ -366,11 +365,11 @@ class Worker(Generic[_W]):
     # Locks
 
     def check_locks(self) -> None:
-        """Look at all locks in the next pass of the event loop: some may be lost."""
+        """Check all locks in the next pass of the event loop: some may be lost."""
         self._locks.check_soon()
 
     def _locked(self) -> list[_W]:
-        """The records whose locks must last."""
+        """The records whose locks must be kept."""
         records = [slot.record for slot in self._slots if slot.record is not None and not slot.lost]
         records += self._queue
         records += self._postponed
@@ -400,7 +399,7 @@ class Worker(Generic[_W]):
     # The end
 
     async def _wind_up(self, acquiring: asyncio.Task[None], drain: bool) -> None:
-        """Release what has not started, and let the handlers end."""
+        """Release records whose handlers have not started, and let the others end."""
         acquiring.cancel()
         self._fed = False
         self._room.close()
@@ -414,7 +413,7 @@ class Worker(Generic[_W]):
             self._release_unstarted()
 
     def _release_unstarted(self) -> None:
-        """Give back every record whose handler is not running."""
+        """Release every record whose handler is not running."""
         records = [*self._queue, *self._postponed.take_all()]
         self._queue.clear()
         if self._order is not None:
@@ -437,6 +436,6 @@ class Worker(Generic[_W]):
 
 
 def _quickest(clock: Callable[[], float]) -> Callable[[], float]:
-    """Return the clock of an event loop, without the Python call that asyncio's own takes."""
+    """Return the clock of an event loop, without the Python call that asyncio's own needs."""
     own = getattr(clock, "__func__", None) is asyncio.BaseEventLoop.time
     return time.monotonic if own else clock

@@ -23,7 +23,7 @@ _ACQUIRED: Final = Struct(">qqhB")  # first and last offset, delivery count, tag
 
 # Shared by all responses, read-only.
 LEADERS: Final = {0: LeaderIdAndEpoch(0, 0), -1: LeaderIdAndEpoch(-1, -1)}
-"""What brokers send as the leader of partitions without an error."""
+"""The leader that brokers send for partitions without an error."""
 
 
 def read_usual(frame: Buffer) -> ShareFetchResponse | None:

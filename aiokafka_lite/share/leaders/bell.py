@@ -1,7 +1,7 @@
-"""What the task of a leader link waits for: a bell for changes, and the response to its fetch.
+"""The awaitables of a leader link's task: a bell for changes, and the response to its fetch.
 
-Both can run the task within the callback that received the response. Futures would take an
-iteration of the event loop each.
+Both can run the task within the callback that received the response. A future would cost another
+iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Bell:
             self._waiter.wake_now()
 
     def clear(self) -> None:
-        """Forget that it rang."""
+        """Reset it."""
         self.rung = False
 
     async def wait(self) -> None:
@@ -61,7 +61,7 @@ class Answer(Waiter):
 
     Args:
         loop: The task's event loop.
-        on_answer: Called with the answer once it has its response: it must wake the task.
+        on_answer: Called with this object once it has its response; it must wake the task.
     """
 
     __slots__ = ("_error", "_on_answer", "_response")

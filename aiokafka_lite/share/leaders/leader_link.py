@@ -1,24 +1,24 @@
 """The share session with one leader: one request in flight, over one connection.
 
 A fetch acquires records and carries terminal acknowledgements; a ShareAcknowledge carries either
-those or renewals. Both number the session's epoch, so a second request must not overtake the first.
+those or renewals. Both carry the session's epoch, so a second request must not overtake the first.
 
 One task for each leader. Non-obvious:
 
 - A link outlives the assignment of its partitions, because their records may still be acknowledged.
-  With the last of their results it closes the session, and ends.
+  After the last of their results, it closes the session and ends.
 - A session belongs to the connection that opened it. When the connection is lost, the broker
-  releases what this member had acquired, so every lock counts as lost then.
+  releases the records that this member had acquired, so every lock then counts as lost.
 - A fetch is sent only while a read wants records, and only for as many as `LinkOwner.claim` grants:
   a record that is acquired and not processed loses a delivery attempt.
-- A link that claims nothing because it is the turn of another sets no timer: the end of each fetch,
-  however it ends, wakes all links.
-- Acknowledgements wait behind a long poll. So a fetch waits briefly while records are held, and not
-  at all while a task awaits an acknowledgement.
+- A link that claims nothing because it is another link's turn sets no timer: the end of each fetch,
+  successful or not, wakes all links.
+- Acknowledgements wait behind a long poll. So a fetch waits only briefly at the broker while
+  records are held, and not at all while a task awaits an acknowledgement.
 - A response runs the task within the callback that received it, then the handlers, then the task
   again, which sends the next fetch: a steady `run` takes one pass of the event loop for a fetch.
 - A partition that a fetch names only for its acknowledgements would become part of the session. So
-  those of partitions that are not fetched travel in a ShareAcknowledge.
+  acknowledgements of partitions that are not fetched are sent in a ShareAcknowledge.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = ["LeaderLink"]
 log: Final = logging.getLogger(__name__)
 
 CLOSE_WITHIN: Final = 5.0
-"""Seconds for closing the session of a leader that has no partition of this consumer any more."""
+"""Seconds for closing the session of a leader that no longer has a partition of this consumer."""
 
 
 class LeaderLink:
@@ -67,7 +67,7 @@ class LeaderLink:
         backoff: Pauses after failures.
         loop: The event loop.
         on_idle: Called when the session is closed because the link has no partition and no lock.
-            The task ends then: a partition that comes back needs a new link.
+            The task then ends: a partition that is assigned again needs a new link.
 
     Attributes:
         claimed: Records that the fetch in flight may acquire.
@@ -119,7 +119,7 @@ class LeaderLink:
         self._alarm_at = inf  # loop time when it does
         self._closing = False
 
-    # what the consumer does
+    # calls of the consumer
 
     def set_wanted(self, wanted: Mapping[PartitionId, TopicPartition]) -> None:
         """Fetch from these partitions from now on."""
@@ -130,7 +130,7 @@ class LeaderLink:
             self.wake()
 
     def wake(self) -> None:
-        """Something changed: look for the next request."""
+        """Something changed: check for the next request."""
         if not self._answering:
             self._bell.ring()
 
@@ -171,17 +171,17 @@ class LeaderLink:
         finally:
             self._flushing -= 1
 
-    # what the application marks
+    # marks of the application
 
     def on_marked(self, acquisition: Acquisition) -> None:
-        """An acquisition has a mark."""
+        """An acquisition has a new mark."""
         self.pending.on_marked(acquisition)
         new = self._pace.on_marked(self.loop.time())
         if new and self._lingering is None and not self._answering:
             self._lingering = self.loop.call_soon(self._linger)
 
     def _linger(self) -> None:
-        """Wake the task once the marks are due, unless it runs now, or sets its own timer."""
+        """Wake the task once the marks are due, unless it is running, or sets its own timer."""
         self._lingering = None
         if self._pace.due != inf and not self._bell.rung:
             self._lingering = self.loop.call_at(self._pace.due, self._on_lingered)
@@ -207,7 +207,7 @@ class LeaderLink:
         self.wake()
 
     def on_unseen_failure(self, topic_partition: TopicPartition, failures: Failures) -> None:
-        """Acknowledgements failed that the application does not await."""
+        """Acknowledgements that the application does not await have failed."""
         self._owner.on_unseen_failure(topic_partition, failures)
 
     # the task
@@ -220,7 +220,7 @@ class LeaderLink:
             now = self.loop.time()
             self._expire(now)
             if now >= pace.resume_at and await self._exchange(now):
-                if self._answering:  # the handlers run first: then there may be room, and marks
+                if self._answering:  # the handlers run first: they may add room and marks
                     self._bell.clear()
                     await self._bell.wait()
                 else:
@@ -244,8 +244,8 @@ class LeaderLink:
             await self._bell.wait()
 
     def on_answer(self, answer: Waiter) -> None:
-        """The response to a fetch has arrived: let the task process it, then the handlers run, and
-        then the task send the next fetch."""
+        """The response to a fetch has arrived: let the task process it, then run the handlers,
+        then let the task send the next fetch."""
         if asyncio.current_task(self.loop) is not None:
             answer.wake()
             return
@@ -258,8 +258,8 @@ class LeaderLink:
             self._bell.ring_now()
 
     def _wake_at(self, when: float) -> None:
-        """Wake the task then, or earlier. The timer stays as it is while later times come, so that
-        an exchange sets none: it may wake the task in vain."""
+        """Wake the task at this time, or earlier. A later time does not change the timer, so
+        that an exchange need not set one; it may then wake the task unnecessarily."""
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm_at = when
@@ -343,11 +343,12 @@ class LeaderLink:
         self.wake()
 
     async def close(self, deadline: float) -> None:
-        """Send the last marks, and close the session, which releases what is undecided. The task
+        """Send the last marks, and close the session, which releases undecided records. The task
         must have ended."""
         try:
             async with asyncio.timeout_at(deadline):
-                # Not with the closing request: what it is refused cannot be sent again in halves.
+                # Not with the closing request: if it is refused, its marks cannot be sent again in
+                # halves.
                 while self.pending.terminal_waiting:
                     await asyncio.sleep(self._pace.resume_at - self.loop.time())
                     if self.session.open:

@@ -25,7 +25,7 @@ class LeaderLinks:
     """One link for each leader.
 
     Args:
-        cluster: Knows the leaders.
+        cluster: Provides the leaders.
         owner: The consumer.
         options: The consumer's.
         decoding: How to decode records.
@@ -93,7 +93,7 @@ class LeaderLinks:
         del self._link_tasks[link.node_id]
 
     def wake(self) -> None:
-        """Let every link look for its next request."""
+        """Let every link check for its next request."""
         for link in self._links.values():
             link.wake()
 
@@ -103,7 +103,7 @@ class LeaderLinks:
         return sum(each.claimed for each in self._links.values())
 
     def claim(self, link: Claimant, wanted: int) -> tuple[int, bool]:
-        """Divide what the reads can take among the links that could fetch now.
+        """Divide the records that the reads can take among the links that could fetch now.
 
         Args:
             link: One of them.
@@ -119,7 +119,7 @@ class LeaderLinks:
         able = [each for each in self._links.values() if each.able]
         share, rest = divmod(max(free, 0), len(able))
         if share == 0:
-            # Too few for all: those that fetched longest ago come first.
+            # Too few for all links: those that fetched longest ago come first.
             able.sort(key=lambda each: each.fetched_at)
             return (1 if link in able[:rest] else 0), True
         if link is able[0]:
@@ -127,7 +127,7 @@ class LeaderLinks:
         return share, False
 
     def find(self, tp: TopicPartition, offset: int) -> Acquisition | None:
-        """Return the newest acquisition that an offset is locked by, or None.
+        """Return the newest acquisition that locks an offset, or None.
 
         A former leader's may be older, and not known to be lost yet.
         """
@@ -143,7 +143,7 @@ class LeaderLinks:
         """Send the last marks, and close the sessions, until the deadline (loop time)."""
         for link in self._links.values():
             link.stop()
-        # Each by itself: a leader that does not answer must not delay what the others are sent.
+        # Separately: a leader that does not answer must not delay the requests to the others.
         closings = [
             self._tasks.spawn(
                 self._close(link, self._link_tasks[node_id], deadline), f"close {node_id}"

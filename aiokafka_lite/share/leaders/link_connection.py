@@ -1,4 +1,4 @@
-"""The connection of one leader link, which its share session belongs to."""
+"""The connection of one leader link, to which its share session belongs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LinkConnection:
 
     Args:
         node_id: The leader.
-        cluster: Has its broker.
+        cluster: Provides its broker.
         timeout: Seconds that connecting may take.
         on_lost: Called when the connection was lost, and before a new one is used.
     """
@@ -102,7 +102,7 @@ class LinkConnection:
         connection.on_close = on_close
 
     def leave(self) -> None:
-        """The link ends, and the connection stays: a later link of this leader watches it anew."""
+        """The link ends, but the connection stays: a later link to this leader watches it again."""
         connection, self._connection = self._connection, None
         if connection is not None and connection.on_close is self._watcher:
             connection.on_close = self._notify_broker
@@ -116,7 +116,7 @@ def version_of(
     *,
     renews: bool = False,
 ) -> int:
-    """Return the version of a request that both sides speak.
+    """Return the version of a request that both sides support.
 
     Raises:
         UnsupportedVersionError: There is none; the message names the release that has it.

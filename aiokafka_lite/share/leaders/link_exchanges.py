@@ -51,12 +51,13 @@ BUSY_WAIT: Final = 0.1
 
 
 LOCK_SHARE: Final = 0.25
-"""The part of a lock that a long poll may take. The time of a lock counts from the request on, so a
-record that arrives at the end of a longer one would seem to have lost its lock."""
+"""The fraction of a lock's duration that a long poll may take. The duration counts from the
+request on, so a record that arrives at the end of a longer poll would seem to have lost its
+lock."""
 
 
 class _Link(Claimant, AcquisitionOwner, Protocol):
-    """The link: its owner knows it, and so do its acquisitions."""
+    """The link, as its owner and its acquisitions use it."""
 
     def on_answer(self, answer: Waiter) -> None:
         """The response to a fetch has arrived: wake the task."""
@@ -81,7 +82,7 @@ class LinkExchanges:
         decoding: How to decode records.
 
     Attributes:
-        in_flight: What the request in flight acknowledges.
+        in_flight: The acknowledgements in the request in flight.
     """
 
     def __init__(
@@ -216,7 +217,7 @@ class LinkExchanges:
             connection.close(error)
             return
         results.on_omitted(parts)
-        if troubled or refused:  # otherwise the leaders mean nothing
+        if troubled or refused:  # otherwise the reported leaders are not valid
             self._take_hints(response)
         if self._owner.opening.missing:
             self._open(response)
@@ -227,7 +228,7 @@ class LinkExchanges:
         self._owner.on_fetched(size, now - sent_at)
 
     def _open(self, response: ShareFetchResponse) -> None:
-        """Report the partitions that are initialized; ask for the others with a new session."""
+        """Report the partitions that are initialized; request the others with a new session."""
         opening = self._owner.opening
         served = [
             self._results.name_of(PartitionId(topic.topic_id, partition.partition_index))
@@ -372,14 +373,15 @@ class LinkExchanges:
         self._link.on_taken()
 
     def leave(self) -> None:
-        """The link ends: its connection stays."""
+        """The link ends, but its connection stays."""
         self._connection.leave()
 
     def abort(self) -> None:
-        """The consumer ends: the broker may have applied the request in flight, or may not."""
+        """The consumer ends: it is uncertain whether the broker has applied the request in
+        flight."""
         parts, self.in_flight = self.in_flight, {}
         self._results.fail(parts, self._stopped(), renews=False)
-        parts.clear()  # the task of the request has nothing to fail any more
+        parts.clear()  # the request's task has nothing left to fail
 
     def _take_hints(self, response: ShareFetchResponse | ShareAcknowledgeResponse) -> None:
         hints = leader_hints(response, self._results.topics)

@@ -1,4 +1,4 @@
-"""What a leader link needs of the consumer."""
+"""The parts of the consumer that a leader link needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Claimant", "LeadersOptions", "LinkOptions", "LinkOwner"]
 
 
 class LinkOptions(Protocol):
-    """What a link needs of the consumer's options; durations are in seconds."""
+    """The consumer's options that a link needs; durations are in seconds."""
 
     @property
     def group_id(self) -> str: ...
@@ -40,7 +40,7 @@ class LinkOptions(Protocol):
 
 
 class LeadersOptions(LinkOptions, Protocol):
-    """What all links together need of them."""
+    """The options that all links together need."""
 
     @property
     def retry_backoff(self) -> Backoff: ...
@@ -81,23 +81,23 @@ class LinkOwner(Protocol):
 
     def claim(self, link: Claimant) -> tuple[int, bool]:
         """Return how many records the link may acquire now, and True if it should not wait long
-        for them, because other leaders wait for their turn."""
+        for them, because other leaders are waiting for their turn."""
 
     def on_items(self, items: Sequence[Item], tp: TopicPartition) -> None:
         """Records were acquired. `begin` follows."""
 
     def begin(self) -> None:
-        """Have the records handled that arrived since the last call, if handlers wait for them: at
+        """Handle the records that arrived since the last call, if handlers wait for them: at
         once, or soon if a task calls this."""
 
     def on_fetched(self, size: int, latency: float) -> None:
         """A fetch was answered."""
 
     def on_fetch_ended(self, link: Claimant) -> None:
-        """The link gave its claim back, with or without an answer: another may claim."""
+        """The link returned its claim, with or without an answer: another link may claim."""
 
     def on_lock_timeout(self, seconds: float) -> None:
-        """A broker reported for how long it locks records."""
+        """A broker reported how long it locks records."""
 
     def on_hints(self, hints: Sequence[LeaderHint]) -> None:
         """A broker reported new leaders."""
@@ -112,7 +112,7 @@ class LinkOwner(Protocol):
         """Acknowledgements have a result."""
 
     def on_unseen_failure(self, tp: TopicPartition, failures: Failures) -> None:
-        """Acknowledgements failed that the application does not await."""
+        """Acknowledgements that the application does not await have failed."""
 
     def on_lost(self, tp: TopicPartition | None, count: int, why: str) -> None:
-        """Locks of records ended that the application had not acknowledged."""
+        """Locks expired before the application acknowledged the records."""

@@ -1,4 +1,4 @@
-"""When the next request of a leader link leaves: marks that wait, and pauses after failures.
+"""Decides when a leader link sends its next request: waiting marks, and pauses after failures.
 Sans-IO."""
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Pace:
         self._failures = 0  # in a row
 
     def on_marked(self, now: float) -> bool:
-        """There are marks to be sent; returns True if there were none before."""
+        """There are marks to send; returns True if there were none before."""
         if self.due != inf:
             return False
         self.due = now + LINGER
         return True
 
     def on_taken(self, waiting: bool, now: float) -> None:
-        """A request took marks; `waiting` if it left others, which stay due when they were: a quick
-        succession of fetches must not put them off."""
+        """A request took marks; `waiting` if it left others. Their due time does not change: a
+        quick succession of fetches must not delay them."""
         self.due = min(self.due, now + LINGER) if waiting else inf
 
     def send_now(self, now: float) -> None:
@@ -55,22 +55,22 @@ class Pace:
         self._failures = 0
 
     def on_session_gone(self, now: float, *, wait: bool) -> None:
-        """The session must be opened again: at once the first time, unless `wait`."""
+        """The session must be opened again: the first time at once, unless `wait`."""
         if wait or self._failures:
             self.pause(now)
         else:
             self._failures = 1  # the next one waits
 
     def pause(self, now: float) -> None:
-        """Send nothing for a while, longer after each failure in a row."""
+        """Pause, longer after each consecutive failure."""
         self._failures += 1
         self._pause_until(now + self._backoff.delay(self._failures))
 
     def on_throttled(self, milliseconds: int, now: float) -> None:
         """The broker reads nothing for a while (KIP-219).
 
-        The connection would hold a fetch for that time, which would count as time of the locks
-        that the fetch acquires.
+        The connection would hold a fetch for that time, which would count toward the duration of
+        the locks that the fetch acquires.
         """
         if milliseconds > 0:
             self._pause_until(now + min(milliseconds / 1000, LONGEST_THROTTLE))

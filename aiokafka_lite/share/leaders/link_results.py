@@ -1,4 +1,4 @@
-"""What responses and failures mean for the acknowledgements of one leader link: results, moved
+"""Applies responses and failures to the acknowledgements of one leader link: results, moved
 partitions, refused requests, lost connections."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SESSION_GONE: Final = (
 )
 
 Parts = dict[PartitionId, Part]
-"""What one request acknowledges."""
+"""The acknowledgements in one request."""
 
 
 class LinkResults:
@@ -93,7 +93,7 @@ class LinkResults:
     def set_names(
         self, names: Mapping[PartitionId, TopicPartition], keep: Container[PartitionId]
     ) -> None:
-        """Remember the names of partitions, and forget all others but those of `keep`."""
+        """Store the names of partitions, and drop all others except those of `keep`."""
         self._names = {key: tp for key, tp in self._names.items() if key in keep} | dict(names)
 
     def name_of(self, key: PartitionId) -> TopicPartition | None:
@@ -179,7 +179,7 @@ class LinkResults:
             self._owner.on_failure(error)
 
     def _on_moved(self, key: PartitionId, error: KafkaError) -> None:
-        """The leader no longer leads a partition; the new one does not know its locks."""
+        """The leader no longer leads a partition; the new one does not have its locks."""
         lost = InvalidRecordStateError(
             f"{self._name(key)}: its leader changed, which ended the locks of its records; the "
             "group delivers them again"
@@ -195,7 +195,7 @@ class LinkResults:
     def on_refused(
         self, code: int, message: str | None, parts: Parts, *, renews: bool = False
     ) -> None:
-        """The broker refused the whole request, and applied nothing of it."""
+        """The broker refused the whole request, and applied no part of it."""
         error = for_code(code)(message or f"broker {self._node_id} refused a request")
         now = self._time()
         self._session.reset()
@@ -225,7 +225,7 @@ class LinkResults:
         self._pace.pause(self._time())
 
     def fail(self, parts: Parts, error: KafkaError, *, renews: bool) -> None:
-        """What a request was to acknowledge failed for good."""
+        """The acknowledgements in a request failed for good."""
         for part in parts.values():
             if renews:
                 self._pending.on_renewal_failed(part, error, gone=True)
@@ -234,7 +234,7 @@ class LinkResults:
                 self._owner.on_acknowledged(len(part), failed=True)
 
     def on_lock_timeout(self, milliseconds: int) -> None:
-        """The broker reported for how long it locks records."""
+        """The broker reported how long it locks records."""
         if 0 < milliseconds <= 1000 * LONGEST_LOCK:
             self.lock = milliseconds / 1000
             self._owner.on_lock_timeout(self.lock)

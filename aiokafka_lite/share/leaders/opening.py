@@ -1,4 +1,5 @@
-"""What a start, or a later assignment, waits for: leaders know where a new group begins."""
+"""Waits, for `start` or a later assignment, until the leaders have initialized the group's
+partitions."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ class Opening:
     """Waits until the leaders have initialized the share partitions of a group.
 
     A leader does that with the first fetch. It looks up the end of the partition if the group is
-    new and begins at `latest`, so the group skips what was sent before. The first response of a
-    session contains the partitions that are initialized, also without records. A later one does
-    not, so a session whose first response lacks a partition is opened again.
+    new and starts at `latest`, so the group skips records that were sent before. The first response
+    of a session contains all initialized partitions, even without records. A later one does not, so
+    a session whose first response lacks a partition is opened again.
 
     Args:
         loop: The consumer's event loop.
@@ -30,7 +31,7 @@ class Opening:
 
     @property
     def missing(self) -> Collection[TopicPartition]:
-        """The partitions that it waits for."""
+        """The partitions that the wait is for."""
         return self._missing
 
     async def wait(
@@ -44,7 +45,7 @@ class Opening:
             on_begin: Called once it waits.
 
         Returns:
-            Those that are not initialized by the deadline.
+            The partitions that are not initialized by the deadline.
         """
         self._missing = set(partitions)
         if not self._missing:
@@ -66,12 +67,12 @@ class Opening:
         self._look()
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """The assignment changed: it does not wait for partitions of other members."""
+        """The assignment changed: stop waiting for partitions that other members have."""
         self._missing.intersection_update(partitions)
         self._look()
 
     def end(self) -> None:
-        """Wait no longer."""
+        """Stop waiting."""
         self._missing.clear()
         self._look()
 

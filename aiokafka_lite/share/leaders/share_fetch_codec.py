@@ -1,9 +1,9 @@
 """Encodes the common ShareFetch request, and decodes its common response, faster than the generated
-code, which does so with all others.
+code, which handles all others.
 
-The common case: version 2, a fetch that forgets no partition, and a response without errors. `run`
-with quick handlers sends a request for each `concurrency` records. The generated messages took
-about 10 % of its CPU time.
+The common case: version 2, a fetch that removes no partition from the session, and a response
+without errors. `run` with quick handlers sends a request for each `concurrency` records. The
+generated messages took about 10 % of its CPU time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Acquired records on their way to the application, and the reads that wait for them."""
+"""Acquired records that the application has not read, and the reads that wait for records."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Feeder(Protocol):
     """A read that continues: records reach it as they arrive."""
 
     def room(self) -> int:
-        """Return how many records may be acquired for it now. Once there may be more, it has the
-        links look again."""
+        """Return how many records may be acquired for it now. Once there may be more, it makes
+        the links check again."""
 
     def takes(self, count: int) -> bool:
-        """True if it can take so many records that were acquired."""
+        """True if it can take this many acquired records."""
 
     def add(self, records: Sequence[Any]) -> None:
         """Take records. `begin` follows."""
 
     def begin(self) -> None:
-        """Have them handled: at once, or soon if a task calls this."""
+        """Start to handle them: at once, or soon if a task calls this."""
 
 
 class ShareBuffer:
@@ -44,10 +44,10 @@ class ShareBuffer:
     def __init__(self, loop: asyncio.AbstractEventLoop, on_expired: Callable[[int], None]) -> None:
         self._loop = loop
         self._on_expired = on_expired
-        self._whole: list[Item] | None = None  # what one response brought, if that is all
+        self._whole: list[Item] | None = None  # the items of one response, if there are no others
         self._items: deque[Item] = deque()
         self._waiters: dict[asyncio.Future[bool], int | Feeder] = {}  # with their limits
-        self._fed: Feeder | None = None  # has records that it has not begun with
+        self._fed: Feeder | None = None  # has records that it has not begun to handle
 
     def __len__(self) -> int:
         return len(self._items) if self._whole is None else len(self._whole)
@@ -61,8 +61,8 @@ class ShareBuffer:
         self.wake()
 
     def feed(self, items: Sequence[Item]) -> bool:
-        """Give records to the only read that waits, if it continues and can take them as they are;
-        otherwise return False, and do nothing."""
+        """Pass records to the only waiting read, if it is a continuing one and can take them
+        unchanged; otherwise return False, and do nothing."""
         if len(self._waiters) != 1 or not isinstance(items, list) or len(self):
             return False
         for waiter, reader in self._waiters.items():
@@ -75,7 +75,7 @@ class ShareBuffer:
         return True
 
     def begin(self) -> None:
-        """Have the read begin with what it was fed."""
+        """Let the read begin to handle the records that it was fed."""
         fed, self._fed = self._fed, None
         if fed is not None:
             fed.begin()
@@ -113,7 +113,7 @@ class ShareBuffer:
         return item
 
     def _drop_expired(self, items: deque[Item], now: float) -> None:
-        """Drop the first items as far as they are records whose locks have ended."""
+        """Drop records at the front whose locks have expired."""
         expired = 0
         while items:
             item = items[0]
@@ -147,7 +147,7 @@ class ShareBuffer:
         records: list[Record] = []
         while len(records) < limit:
             self._drop_expired(items, now)
-            # An error is raised by a read of its own: it must not cost the records before it.
+            # A separate read raises an error, so that the records before it are not lost.
             if not items or (records and isinstance(items[0], BaseException)):
                 break
             item = items.popleft()
@@ -157,7 +157,7 @@ class ShareBuffer:
         return records
 
     def clear(self) -> None:
-        """Drop everything, and let the waiting reads look again."""
+        """Drop everything, and let the waiting reads check again."""
         self.drop()
         self.wake()
 
@@ -183,7 +183,7 @@ class ShareBuffer:
 
     @property
     def limits(self) -> list[int]:
-        """How many records each waiting read could take, if any."""
+        """The number of records that each waiting read could take, if any."""
         limits = []
         for reader in self._waiters.values():
             room = reader if isinstance(reader, int) else reader.room()
@@ -223,7 +223,7 @@ class ShareBuffer:
             self._waiters.pop(waiter, None)
 
     def wake(self) -> None:
-        """Let the waiting reads look again."""
+        """Let the waiting reads check again."""
         for waiter in self._waiters:
             _resolve(waiter, True)
 

@@ -1,9 +1,9 @@
-"""The reads of one share consumer, and what they want to be acquired.
+"""The reads of one share consumer, and how many records may be acquired for them.
 
 Non-obvious:
 
-- Records are acquired only while a read waits, and never more than the waiting reads can take:
-  what is buffered and what fetches in flight may still acquire counts against it.
+- Records are acquired only while a read waits, and never more than the waiting reads can take.
+  Buffered records, and those that fetches in flight may still acquire, count toward that limit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ReadsOwner(Protocol):
     crash: KafkaError | None
 
     def check_running(self) -> None:
-        """Raise unless reads may go on."""
+        """Raise unless reads may continue."""
 
 
 class ShareReads:
@@ -54,7 +54,7 @@ class ShareReads:
     Args:
         owner: The consumer.
         options: The consumer's.
-        buffer: Has the acquired records, and the reads that wait.
+        buffer: Holds the acquired records, and the waiting reads.
         group: The membership, which each read keeps alive.
         leaders: Acquire records.
         opening: The partitions that a start waits for.
@@ -86,7 +86,7 @@ class ShareReads:
         self._metrics = metrics
         self._loop = loop
         self._wish = 0  # records that a read which did not wait could take
-        self._wished_at = 0.0  # loop time of that read; a later fetch fulfils its wish
+        self._wished_at = 0.0  # loop time of that read; a later fetch acquires them
         at_delivery = options.interceptors is not None and options.interceptors.at_delivery
         self._plain = not (at_delivery or options.implicit)  # deliveries have no side effects
         self._taken = 0  # records delivered by `take_next` since `count_taken`
@@ -100,7 +100,7 @@ class ShareReads:
             deadline: In loop time; None for no limit; in the past: do not wait.
 
         Returns:
-            [] if none arrived until the deadline.
+            [] if none arrived by the deadline.
 
         Raises:
             ConsumerStoppedError: The consumer is stopped.
@@ -201,7 +201,8 @@ class ShareReads:
         return arrived
 
     def _seen_by_interceptors(self, records: list[Record]) -> list[Record]:
-        """Return what is left of records that are about to be delivered."""
+        """Pass records that are about to be delivered through the interceptors; return those
+        that remain."""
         interceptors = self._options.interceptors
         if interceptors is None or not interceptors.at_delivery or not records:
             return records
@@ -219,15 +220,15 @@ class ShareReads:
             self._metrics.on_records(taken, self._loop.time())
 
     def accept_delivered(self) -> None:
-        """Accept what was delivered (implicit mode)."""
+        """Accept the delivered records (implicit mode)."""
         delivered, self._delivered = self._delivered, []
         for record in delivered:
             record._marks.mark_undecided(record.offset, record.offset, ACCEPT)
 
-    # --- what the leaders may acquire, and have acquired
+    # --- acquiring, and acquired records
 
     def claim(self, link: Claimant) -> tuple[int, bool]:
-        """Grant a link a part of what the waiting reads can take."""
+        """Grant a link a part of the records that the waiting reads can take."""
         if self._owner.stopping:
             return 0, False
         limits = self._buffer.limits

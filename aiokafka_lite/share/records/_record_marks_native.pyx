@@ -3,8 +3,8 @@
 # cython: binding=False, auto_pickle=False, nonecheck=True, embedsignature=True, embedsignature.format=clinic
 """Native marks of acquired records. The Python twin is their specification.
 
-The garbage collector does not track an Acknowledgement. A cycle through one is broken by its result,
-which always comes.
+The garbage collector does not track an Acknowledgement. A cycle through one is broken by its
+result, which every one gets.
 """
 
 cimport cython

@@ -27,7 +27,7 @@ _ENDED: Final = bytes((DONE, LOST, ABSENT))
 
 
 class OutcomeCore:
-    """What marking a record touches of an outcome; `Outcome` is its only subclass.
+    """The part of an outcome that marking a record uses; `Outcome` is its only subclass.
 
     Attributes:
         pending: Marks without a result yet.
@@ -304,7 +304,7 @@ class Marks:
             self._mark_slowly(offset, ACCEPT)
 
     def _mark_slowly(self, offset: int, kind: int) -> Acknowledgement:
-        """The first mark of an outcome, and what is refused."""
+        """Mark a record that is the first of an outcome, or refuse the mark."""
         raise NotImplementedError
 
     def renew(self, offset: int) -> Acknowledgement:
@@ -316,7 +316,7 @@ class Marks:
         raise NotImplementedError
 
     def hold(self, offset: int) -> bool:
-        """There is a record at an offset. Returns True if the offset was acquired."""
+        """Record that an offset has a record. Returns True if the offset was acquired."""
         index = offset - self.base
         if not 0 <= index < len(self.states) or self.states[index]:
             return False
@@ -336,10 +336,10 @@ class Marks:
         return runs
 
     def end(self, first: int, last: int, state: int) -> int:
-        """The offsets of a range, which is inside of these, have ended with a state.
+        """Settle the offsets of a range, all of which belong to this acquisition, with a state.
 
         Returns:
-            How many had not ended before.
+            The number of offsets that were not settled before.
         """
         start, stop = first - self.base, last + 1 - self.base
         if not 0 <= start <= stop <= len(self.states):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aiokafka_lite.record.record_set import RecordSet
 
     class _Record(ConsumerRecord[KT, VT], Generic[KT, VT]):
-        """So that the base may be generic or native."""
+        """Allows the base to be generic or native."""
 else:
 
     class _Record(ConsumerRecord, Generic[KT, VT]):

@@ -16,7 +16,7 @@ __all__ = [
     "RENEWING",
 ]
 
-GAP: Final = 0  # to be sent
+GAP: Final = 0  # to send
 ACCEPT: Final = 1  # to be sent
 RELEASE: Final = 2  # to be sent
 REJECT: Final = 3  # to be sent
