@@ -1,4 +1,5 @@
-"""Immediate checks of arguments, worded alike for producer and consumer, naming the argument.
+"""Checks arguments immediately. The errors name the argument, with the same wording for producer
+and consumer.
 
 A value of the wrong type raises TypeError. A value out of range raises KafkaConfigurationError (an
 option) or IllegalArgumentError (a call's argument); both are ValueErrors. A value that passes can

@@ -3,7 +3,7 @@
 A child has its parent's memory, its sockets, and the set of descriptors (epoll) that the parent's
 event loop waits on, but no running event loop. A child that closed an inherited connection would
 remove it from the shared set, and the parent would no longer receive anything on it. So a child
-touches nothing that it inherited, and calls on an inherited client raise an error.
+does not touch inherited resources, and calls on an inherited client raise an error.
 
 Each client registers once (`watch`), which adds no cost to later calls.
 """

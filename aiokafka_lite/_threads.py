@@ -1,7 +1,7 @@
 """Threads for work that would block the event loop: compression, decompression, name lookups.
 
 Asyncio's default executor belongs to the application, which may fill it, for example with workers
-that wait for the very records that need decompression. So this package runs nothing there. All
+that wait for the very records that need decompression. So this package does not use it. All
 clients of a process share these threads.
 
 Non-obvious:
@@ -9,8 +9,8 @@ Non-obvious:
   neither the end of `asyncio.run` nor the exit of the interpreter.
 - There is nothing to close. A thread is started when a job finds no idle one, and ends after
   `IDLE_SECONDS` without a job.
-- A forked child has none of its parent's threads, and perhaps a lock that one of them held. So a
-  pool starts afresh in the child.
+- A forked child has none of its parent's threads, but may have a lock that one of them held. So a
+  pool is reset in the child.
 - Compression and lookups have separate pools, so that lookups that hang do not delay records.
 """
 
@@ -154,7 +154,7 @@ class ThreadPool:
                         return
                 job = self._jobs.popleft()
             job.run()
-            del job  # or an idle thread would keep the last result
+            del job  # otherwise, an idle thread would keep the last result
 
 
 codec_threads: Final = ThreadPool("aiokafka_lite-codec", max(2, min(os.cpu_count() or 1, 8)))

@@ -1,3 +1,3 @@
-"""The release, in a file of its own so that lower floors can name it."""
+"""The release, in a separate file so that lower layers can import it."""
 
 __version__ = "0.2.0"

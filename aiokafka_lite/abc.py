@@ -147,7 +147,7 @@ class ProducerInterceptor(abc.ABC):
 
     def _on_cancelled(self, record: ProducerRecord) -> None:  # noqa: B027 (optional)
         """Called instead of `on_completion` when the application cancelled the record's ack, for
-        those who must release something. The record is delivered nevertheless."""
+        interceptors that must release resources. The record is delivered nevertheless."""
 
     def close(self) -> None:  # noqa: B027 (optional)
         """Called when the producer is closed; no further calls follow."""
@@ -162,8 +162,8 @@ class ConsumerInterceptor(abc.ABC):
     Attributes:
         at_delivery: If True, `on_consume` sees records when they are delivered, not ahead. Then
             `getone()` and `async for` call it for each record, which costs a few microseconds.
-            Only of large compressed batches, which a thread decodes, it still sees up to 256
-            records ahead.
+            With large compressed batches, which a thread decodes, it still sees up to 256 records
+            ahead.
     """
 
     at_delivery: bool = False
@@ -200,8 +200,8 @@ class ConsumerInterceptor(abc.ABC):
 
 
 class RecordSerializer(abc.ABC):
-    """A `key_serializer` or `value_serializer` that knows the topic and headers of its record. Not
-    in aiokafka.
+    """A `key_serializer` or `value_serializer` that receives the topic and headers of its record.
+    Not in aiokafka.
 
     It runs inside `send`, in the producer's event loop: it must not block.
     """
@@ -231,8 +231,8 @@ class RecordSerializer(abc.ABC):
 
 
 class RecordDeserializer(abc.ABC):
-    """A `key_deserializer` or `value_deserializer` that knows the topic and headers of its record.
-    Not in aiokafka.
+    """A `key_deserializer` or `value_deserializer` that receives the topic and headers of its
+    record. Not in aiokafka.
 
     It may run ahead of the delivery of its record, in the consumer's event loop: it must not block.
     """
@@ -249,7 +249,7 @@ class RecordDeserializer(abc.ABC):
             data: The key or the value; may be None.
 
         Returns:
-            What the record's `key` or `value` becomes.
+            The record's `key` or `value`.
         """
 
     def __call__(self, data: bytes | None) -> Any:

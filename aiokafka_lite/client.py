@@ -265,7 +265,7 @@ class AIOKafkaClient:
         """Return a topic's partitions; `partitions_for` of a producer is the public name."""
         return set(await self._cluster.partitions_of(topic, self._deadline()))
 
-    # Life
+    # Lifecycle
 
     async def bootstrap(self) -> None:
         """Connect to the cluster and load its brokers and topics.
@@ -426,7 +426,7 @@ class AIOKafkaClient:
 
         Cancellation: safe.
         """
-        from aiokafka_lite.group.offsets.store import OffsetStore  # few need it
+        from aiokafka_lite.group.offsets.store import OffsetStore  # rarely needed
 
         store = OffsetStore(self._cluster, _arguments.wire_string("group_id", group_id))
         found = await store.fetch(

@@ -18,10 +18,10 @@ Non-obvious:
   after that. A consumer outside its group must not send offsets: the coordinator accepts offsets
   without a member from any client.
 - A commit that was requested from a producer that has failed since may have taken place. The
-  next loop resumes at the group's committed offsets: by then the start of its producer has
-  completed the open transaction.
+  next loop resumes at the group's committed offsets: the start of its producer has then completed
+  the open transaction.
 - An `async for` does not report how it was left. So it iterates over an object of its own, whose
-  finalizer ends the loop; only `async with` knows how the loop was left. The finalizer may run
+  finalizer ends the loop; only `async with` can detect how the loop was left. The finalizer may run
   late, or never: a batch is committed only by the loop (or the block) that took it.
 """
 
@@ -66,7 +66,7 @@ _PASSES: Final = (
     CommitFailedError,  # the group rebalanced
     KafkaTimeoutError,  # a record expired
     OutOfOrderSequenceNumber,  # raised for the record after an expired one
-    ProducerFenced,  # of a record, if the producer is still usable: the transaction timed out
+    ProducerFenced,  # by a record, if the producer is still usable: the transaction timed out
     TransactionAbortableError,
 )
 """Errors, besides retriable ones, after which the aborted transaction may succeed when repeated."""
@@ -441,8 +441,8 @@ class ExactlyOnce:
                 log.warning("%s: %s", self._label, error)
 
     async def _try_again(self, error: KafkaError) -> None:
-        """Have the batch read again, after a pause, because its commit failed; raise the error if
-        a retry cannot succeed."""
+        """Let the batch be read again, after a pause, because its commit failed; raise the error
+        if a retry cannot succeed."""
         await self._settle(self._parts, without_timeout=True)
         passes = error.retriable or isinstance(error, _PASSES)
         if not passes or self._machine.state is not _S.READY:
@@ -515,7 +515,7 @@ class _Loop:
     def __init__(self, batches: ExactlyOnce, consumer: AIOKafkaConsumer | None) -> None:
         self._batches = batches
         self._consumer = consumer
-        self._name = object()  # which the finalizer can pass on
+        self._name = object()  # a name that the finalizer can pass on
 
     def __aiter__(self) -> Self:
         return self

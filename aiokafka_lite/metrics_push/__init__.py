@@ -1,1 +1,1 @@
-"""Pushes a client's metrics to the brokers, if they ask for them (KIP-714)."""
+"""Pushes a client's metrics to the brokers, if they request them (KIP-714)."""

@@ -1,4 +1,4 @@
-"""From a client's metrics to the points of a push.
+"""Converts a client's metrics to the points of a push.
 
 Non-obvious:
 - A difference is measured from the last push that a broker may have accepted. A push that it
@@ -45,7 +45,7 @@ class PartitionMetrics:
 
 @dataclass(frozen=True, slots=True)
 class ClientMetrics:
-    """Where the metrics of one client come from.
+    """The source of one client's metrics.
 
     Attributes:
         kind: "producer", "consumer", "share consumer" or "admin".

@@ -44,7 +44,7 @@ class MetricsPush:
         cluster: The client's.
         application: The metrics that the application adds.
         loop: The client's event loop.
-        enabled: False: nothing is asked or pushed.
+        enabled: False: no subscription is requested and no metrics are pushed.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class MetricsPush:
             async with asyncio.timeout(READ_WITHIN):
                 await pushing.last_read.wait()
         except TimeoutError:
-            pass  # the broker has not answered the push before; the last one may have less to say
+            pass  # the broker has not answered the previous push; the last one may contain less
 
     async def close(self, deadline: float) -> None:
         """Push for the last time if the brokers want metrics, and end the task. Idempotent.

@@ -85,7 +85,7 @@ class _Connections:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._copies: list[socket.socket] = []  # TLS takes the sockets themselves over
+        self._copies: list[socket.socket] = []  # TLS takes over the sockets themselves
         self._ended = False
 
     def of(self, kind: Callable[..., Any]) -> Callable[..., Any]:
@@ -225,7 +225,8 @@ class Endpoint:
                     ) from error
                 shown = str(reason) or type(reason).__name__
                 if isinstance(reason, TimeoutError):
-                    # The deadline cuts the last attempt short: an earlier one says more.
+                    # The deadline cuts the last attempt short: an earlier error is more
+                    # informative.
                     shown = f"no answer, after: {before}" if before else "no answer"
                     if before.startswith("no answer"):
                         shown = before
@@ -315,7 +316,7 @@ def token_of(url: str, answer: Mapping[str, Any]) -> Token:
             lifetime = float(answer["expires_in"])
         except (KeyError, TypeError, ValueError, OverflowError):
             lifetime = math.nan
-        # If it is unknown, the token is fetched anew for each authentication.
+        # If it is unknown, the token is fetched for each authentication.
         expires = time.time() + (0.0 if math.isnan(lifetime) else lifetime)
     return Token(value, expires, issued)
 

@@ -5,8 +5,8 @@ Non-obvious:
   re-authenticates. The timer refers weakly to the source, which is never closed, and does nothing
   if the token was not used since the last renewal. Then the next call renews it.
 - Concurrent calls in one event loop share a renewal. It is cancelled with its last caller, unless
-  the timer began it, or a caller had waited long enough and left with the old token: if slow
-  renewals ended with the patience of their callers, none would ever succeed.
+  the timer began it, or a caller stopped waiting and used the old token. If slow renewals ended
+  when their callers stop waiting, none would ever succeed.
 - If a renewal fails while the token is still valid, the token stays in use, and the next attempt
   is made ten seconds later.
 - A token that a broker rejects is renewed at its next use once it is ten seconds old. A newer one
@@ -45,8 +45,8 @@ PATIENCE = 1.0
 holds back all requests meanwhile."""
 
 LONGEST_RENEWAL = 120.0
-"""Seconds after which a `fetch` is given up. No caller's patience ends a renewal in the background,
-and one that never ended would keep every later call from beginning another."""
+"""Seconds after which a `fetch` is abandoned. No caller ends a renewal in the background, and a
+renewal that never ended would keep every later call from starting another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class _Renewal:
     loop: asyncio.AbstractEventLoop
     task: asyncio.Task[str]
     waiters: int = 0
-    background: bool = False  # it goes on without callers
+    background: bool = False  # it continues without callers
 
 
 class TokenSource(AbstractTokenProvider):

@@ -1,5 +1,5 @@
-"""Serializers that know the topic and the headers of their record, and asynchronous ones, such as
-those of schema registries; see docs/schemas.md."""
+"""Serializers that receive the topic and the headers of their record, and asynchronous ones,
+such as those of schema registries; see docs/schemas.md."""
 
 from aiokafka_lite.schemas.registry_serializers import (
     MessageField,

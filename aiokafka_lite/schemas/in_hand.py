@@ -1,7 +1,8 @@
 """A consumer's record that is being deserialized.
 
-The consumer's position is already after such a record. So it is at work, like a batch in a block of
-`batches`: an auto-commit ends before it. If its deserializer fails, the consumer returns to it.
+The consumer's position is already after such a record. So the record counts as in progress, like a
+batch in a block of `batches`: an auto-commit does not include it. If its deserializer fails, the
+consumer returns to it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Serializers that know the topic and the headers of their record, and asynchronous ones.
+"""Serializers that receive the topic and the headers of their record, and asynchronous ones.
 
 Serializers of schema registries, such as those of confluent-kafka, are called with a value and a
-context: topic, key or value, headers. This module calls them by that convention. It imports none
-of them, and is no client of a registry itself.
+context: topic, key or value, headers. This module calls them by that convention. It imports none of
+them, and is not itself a client of a registry.
 
-- `serializer` and `deserializer` make a synchronous one fit for `value_serializer`,
+- `serializer` and `deserializer` adapt a synchronous one for `value_serializer`,
   `value_deserializer` and the like.
 - `send_with` and `deserialized` await an asynchronous one before the send, and after the read: a
   `send` never waits for a registry.
@@ -58,7 +58,7 @@ class MessageField(enum.StrEnum):
 
 @dataclass(slots=True)
 class SerializationContext:
-    """What a serializer knows of its record.
+    """The record's data that a serializer receives.
 
     Attributes:
         topic: The record's topic.
@@ -187,7 +187,7 @@ def deserialized(
 
 
 class _Deserialized(Generic[RecordT]):
-    """The iterator; not a generator, so that it goes on after an error."""
+    """The iterator; not a generator, so that it continues after an error."""
 
     def __init__(
         self, records: AsyncIterable[RecordT], key: Convert | None, value: Convert | None
