@@ -11,7 +11,7 @@ __all__ = ["NewPartitions"]
 
 
 class NewPartitions:
-    """The number of partitions that a topic shall have.
+    """The new number of partitions of a topic.
 
     Args:
         total_count: The number of partitions, those that exist included.

@@ -22,7 +22,7 @@ class NewTopic:
         replication_factor: Replicas of each partition; -1: the broker's
             `default.replication.factor`, or those of `replica_assignments`.
         replica_assignments: For each partition, the node ids of its replicas, the preferred leader
-            first. Only if both numbers are -1; an empty mapping says that the defaults are meant.
+            first. Only if both numbers are -1; an empty mapping selects the defaults.
         topic_configs: Configurations by Kafka's names; values are converted to text.
 
     Raises:

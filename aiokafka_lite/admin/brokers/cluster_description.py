@@ -1,4 +1,4 @@
-"""Describes the cluster: its brokers, its controller, what the client may do with it.
+"""Describes the cluster: its brokers, its controller, and what the client may do with it.
 
 Source: DescribeClusterRequest.json v0-v2, MetadataRequest.json v1-v10, KIP-700, KIP-1073.
 """

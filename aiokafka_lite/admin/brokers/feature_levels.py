@@ -36,7 +36,7 @@ __all__ = [
 
 _SOFTWARE: Final = "aiokafka-lite"
 _FEATURES_FROM: Final = 3
-"""The version of ApiVersions that can list features."""
+"""The version of ApiVersions that lists features."""
 _TYPES_FROM: Final = 1
 """The version of UpdateFeatures that has types of upgrades, and validate_only."""
 _NO_RESULTS_FROM: Final = 2

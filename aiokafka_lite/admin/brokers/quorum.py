@@ -49,7 +49,8 @@ __all__ = [
 
 _TOPIC: Final = "__cluster_metadata"
 _OLDEST: Final = 1
-"""No broker that serves clients has version 0 of DescribeQuorum: it is of KRaft's early access."""
+"""The first version used: version 0 dates from KRaft's early access, and no broker that serves
+clients has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class RaftVoterEndpoint:
     """An address of a controller.
 
     Args:
-        name: Of its listener, such as "CONTROLLER".
+        name: Name of its listener, such as "CONTROLLER".
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -278,8 +279,8 @@ async def _change(
     """Send a request about one node, and raise its error.
 
     Args:
-        repeated: The error that a second attempt gets if the first one was carried out, and what
-            it did.
+        repeated: The error that a second attempt gets if the first one was carried out, and the
+            effect of the first.
     """
     [node_id] = outcomes.pending
 

@@ -45,7 +45,7 @@ class ConfigSource(enum.IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> ConfigSource:
-        return cls.UNKNOWN  # of a newer release, or none
+        return cls.UNKNOWN  # from a newer release, or not set
 
 
 class ConfigType(enum.IntEnum):
@@ -172,7 +172,7 @@ class AlterConfigsResponse(NamedTuple):
 
 
 class DescribeConfigsResult(list[DescribeConfigsResponse]):
-    """What aiokafka's `describe_configs` returns: the named brokers first, then all other
+    """The result of aiokafka's `describe_configs`: the named brokers first, then all other
     resources.
 
     Attributes:
@@ -187,7 +187,7 @@ class DescribeConfigsResult(list[DescribeConfigsResponse]):
 
 
 class AlterConfigsResult(list[AlterConfigsResponse]):
-    """What aiokafka's `alter_configs` returns: the resources that are no named brokers first, even
+    """The result of aiokafka's `alter_configs`: first the resources other than named brokers, even
     if there are none, then the brokers.
 
     Attributes:

@@ -1,6 +1,6 @@
 """Describes and changes configurations.
 
-A broker describes and changes its own configurations; any broker those of the other resources.
+A broker describes and changes its own configurations; any broker handles those of other resources.
 
 Source: DescribeConfigsRequest.json v0-v4, IncrementalAlterConfigsRequest.json v0-v1,
 AlterConfigsRequest.json v0-v2, ListConfigResourcesRequest.json v0-v1, KIP-133, KIP-226, KIP-339,
@@ -347,7 +347,7 @@ def _checked(given: object) -> list[ConfigResource]:
 
 
 def _keys(configs: Mapping[str, Any] | Iterable[str] | None) -> list[str] | None:
-    """The names to describe; None for all, as aiokafka's empty dict has it."""
+    """The names to describe; None, like aiokafka's empty dict, means all."""
     names = [wire_string("config name", each) for each in configs or ()]
     return names or None
 

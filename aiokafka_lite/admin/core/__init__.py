@@ -1,1 +1,1 @@
-"""How a request of the admin client is routed, retried and turned into one result per item."""
+"""Routes and retries the requests of the admin client, and returns one result per item."""

@@ -1,4 +1,4 @@
-"""A cluster that is reached through its KRaft controllers, not its brokers (KIP-919).
+"""A cluster that the client reaches through its KRaft controllers, not its brokers (KIP-919).
 
 Controllers have no Metadata request. DescribeCluster returns their addresses, and which of them is
 active. The rest of `Cluster` works as with brokers.

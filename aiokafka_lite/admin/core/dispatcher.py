@@ -1,23 +1,23 @@
-"""Sends the requests of the admin client, each to the brokers it belongs to.
+"""Sends the requests of the admin client, each to the right brokers.
 
 | route | method |
 |---|---|
 | any broker, the controller, a named broker, one coordinator | `ask`: one result |
 | the same, for a request about several items | `settle`: one result per item |
-| a route of each item's own, such as the brokers they name | `settle_by_route`: likewise |
+| a separate route for each item, such as the broker that it names | `settle_by_route`: likewise |
 | every broker, or some named ones | `every_broker`: one result per broker |
 | the leaders of partitions | `settle_on_leaders`: one result per partition |
 | the coordinators of groups or transactional ids | `settle_on_coordinators`: one per key |
 
-All of them retry retriable errors with backoff (KIP-580) until the call's deadline, and only the
-items that such an error concerns. `outcomes.Outcomes` keeps the account of the items; this module
-has the sockets and the waiting.
+All of them retry retriable errors with backoff (KIP-580) until the call's deadline, and send only
+the failed items again. `outcomes.Outcomes` tracks the items; this module does the I/O and the
+waiting.
 
 Non-obvious:
-- A leader or coordinator that moved concerns its own items only: they are looked up and sent again
-  while the requests to other brokers go on.
-- A request that got no response may have been carried out, and is repeated, as in Java. Rooms whose
-  second attempt can get a misleading error ask `Outcomes.was_interrupted`.
+- If a leader or coordinator moved, only its own items are looked up and sent again, while the
+  requests to other brokers continue.
+- A request that got no response may have been carried out, and is repeated, as in Java. Calls whose
+  second attempt can get a misleading error check `Outcomes.was_interrupted`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Dispatcher:
             timeout_ms: The caller's; None or 0: the client's default.
 
         Raises:
-            TypeError, KafkaConfigurationError: `timeout_ms` is no number of milliseconds.
+            TypeError, KafkaConfigurationError: `timeout_ms` is not a number of milliseconds.
             IllegalStateError: The client is not started, or it is closed.
         """
         if not self.cluster.started and not self.cluster.closed:
@@ -117,7 +117,8 @@ class Dispatcher:
         return max(1.0, (deadline - self._loop.time()) * 1000)
 
     def broker_timeout_ms(self, deadline: float) -> int:
-        """How long a broker may work on a request: what remains, within one response's time."""
+        """How long a broker may work on a request: the remaining time, at most one response's
+        time."""
         remaining = min(deadline - self._loop.time(), self._request_timeout)
         return max(1, round(remaining * 1000))
 
@@ -139,7 +140,7 @@ class Dispatcher:
 
         Args:
             oldest: Oldest version that can express the request.
-            feature: What needs that version, for the error of an older broker.
+            feature: The feature that needs that version, for the error of an older broker.
 
         Raises:
             UnsupportedVersionError: The broker is too old; names the feature and the release.
@@ -151,7 +152,7 @@ class Dispatcher:
         )
         self._check_listener(kind)
         if self.at_controllers and route is ANY:
-            route = CONTROLLER  # only the active one answers for the others
+            route = CONTROLLER  # only the active controller answers for the others
         built = False
 
         def build(version: int) -> RequestOf[ResponseT]:
@@ -359,7 +360,7 @@ class Dispatcher:
             return await find_coordinators(self.cluster, kind, keys, outcomes, deadline)
 
         def on_retry(key: str, error: KafkaError) -> None:
-            CoordinatorOf(key, kind).is_stale(self.cluster, error)  # forgets a wrong coordinator
+            CoordinatorOf(key, kind).is_stale(self.cluster, error)  # drops a wrong coordinator
 
         self._check_listener(request_class)
         return await scatter(
@@ -383,10 +384,10 @@ class Dispatcher:
         """Send one request to a broker and report its response; see `Exchange.send`."""
         await exchange.send(self.cluster.broker(node_id), items, outcomes, self._turn)
 
-    # Inside
+    # Internals
 
     def _check_listener(self, kind: type[Request]) -> None:
-        """Refuse a request that controllers do not take, if they are all that is known."""
+        """Refuse a request that controllers do not accept, if the client has only controllers."""
         if self.at_controllers and "controller" not in listeners(kind.api_key):
             raise UnsupportedVersionError(
                 f"KRaft controllers do not take {kind.name} requests: create an admin client with "

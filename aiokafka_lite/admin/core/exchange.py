@@ -29,8 +29,8 @@ class Exchange(Generic[K, V, ResponseT]):
         read: Reports each item of a response with `outcomes.on_value` and `on_code`, at once or as
             a coroutine. Raises the KafkaError of the whole response, if it has one.
         oldest: Oldest version that can express the request.
-        latest: Newest version that `read` understands; None: the newest of the protocol.
-        feature: What needs the oldest version, for the error of an older broker.
+        latest: Newest version that `read` supports; None: the newest of the protocol.
+        feature: The feature that needs the oldest version, for the error of an older broker.
         purpose: Which of the broker's connections to use.
     """
 
@@ -53,7 +53,7 @@ class Exchange(Generic[K, V, ResponseT]):
 
         Raises:
             UnsupportedVersionError: The broker is too old; names the feature and the release.
-            KafkaError: There was no response, or it is an error as a whole.
+            KafkaError: There was no response, or the whole response is an error.
 
         Cancellation: drops the response, not the request.
         """

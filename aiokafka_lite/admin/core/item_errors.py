@@ -1,4 +1,4 @@
-"""What several rooms do with the errors of items: which to retry, how to report them."""
+"""Shared handling of item errors: which to retry, and how to report them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def perhaps_ours(outcomes: Outcomes[K, Any], item: K, done: str, message: str | 
 
 
 def report(results: Results[Any, Any], what: str, raise_errors: bool) -> None:
-    """Raise the first error of a result, or log each: for calls in which aiokafka drops them.
+    """Raise the first error of a result, or log each error: for calls in which aiokafka drops them.
 
     Args:
         what: What failed: "create_topics".

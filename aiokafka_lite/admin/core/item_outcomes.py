@@ -1,8 +1,8 @@
-"""Keeps account of the items of one call: pending, done or failed. No I/O, no clock.
+"""Tracks the items of one call: pending, done or failed. No I/O, no clock.
 
 The code that sends requests calls `begin` before each request, and reports the response with
 `on_value` and `on_error` for each item, then `end`. Items whose error is retriable stay pending and
-belong to the next request; an item that a response leaves out fails. `fail_pending` ends the call.
+are part of the next request; an item that a response omits fails. `fail_pending` ends the call.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ def item_error(code: int, label: str, message: str | None = None) -> KafkaError:
     Args:
         code: The error code, not 0.
         label: The item, as an error message names it: "topic 'orders'".
-        message: What the broker says, if it says anything.
+        message: The broker's message, if it sent one.
     """
     kind = for_code(code)
     why = message or kind.description
-    if kind.errno != code:  # a code of a newer release
+    if kind.errno != code:  # a code from a newer release
         why = f"error code {code}" + (f": {message}" if message else "")
     return kind(f"{label}: {why}")
 
 
 class Outcomes(Generic[K, V]):
-    """The items of one call, and what became of each.
+    """The items of one call, and the outcome of each.
 
     Args:
         items: The items, in the order of the results; duplicates count once.
         label: Names an item in an error message: "topic 'orders'".
-        retriable: True for an item's error that a later request may not get. By default the error
-            classes decide; Kafka's table calls some errors retriable that are final for a request,
-            such as UNKNOWN_TOPIC_OR_PARTITION when a topic is deleted.
+        retriable: Returns True for an item's error that a later request may not get. By default the
+            error classes decide; Kafka's table calls some errors retriable that are final for a
+            request, such as UNKNOWN_TOPIC_OR_PARTITION when a topic is deleted.
         retries_refusal: Likewise for the error of a whole response; None: as `retriable`.
     """
 
@@ -70,9 +70,9 @@ class Outcomes(Generic[K, V]):
         self._outcomes: dict[K, V | KafkaError] = {}
         self._in_flight: set[K] = set()  # begun, not ended
         self._unreported: set[K] = set()  # begun, not reported in the response so far
-        self._repeated: set[K] = set()  # asked for again after a request without a response
+        self._repeated: set[K] = set()  # requested again after a request without a response
         self._answered = False  # True once a broker reported the outcome of an item
-        self._failure: KafkaError | None = None  # the first that concerned no item of its own
+        self._failure: KafkaError | None = None  # the first that did not concern a single item
 
     @property
     def pending(self) -> list[K]:
@@ -102,7 +102,7 @@ class Outcomes(Generic[K, V]):
         return asked
 
     def on_value(self, item: K, value: V) -> None:
-        """An item is done. Ignored if the item has an outcome, or was not asked for."""
+        """An item is done. Ignored if the item has an outcome, or was not requested."""
         if item in self._pending:
             self._on_reported(item)
             self._settle(item, value)
@@ -117,7 +117,8 @@ class Outcomes(Generic[K, V]):
                 self._settle(item, error)
 
     def on_unknown(self, item: K) -> None:
-        """The broker does not have an item under this request: it stays pending, for another."""
+        """The broker cannot answer this request for an item, which stays pending for another
+        request."""
         if item in self._pending:
             self._on_reported(item)
 
@@ -150,13 +151,13 @@ class Outcomes(Generic[K, V]):
         return True
 
     def end(self, asked: Collection[K]) -> KafkaError | None:
-        """A response was read: fail the items that it left out.
+        """A response was read: fail the items that it omits.
 
         Args:
             asked: What `begin` returned for the request.
 
         Returns:
-            The error to retry after, if some of these items are pending still.
+            The error to retry after, if some of these items are still pending.
         """
         again: KafkaError | None = None
         for item in asked:
@@ -171,7 +172,7 @@ class Outcomes(Generic[K, V]):
     # Failures of the request itself
 
     def on_refused(self, asked: Collection[K]) -> None:
-        """A response was an error for the whole request, so that nothing of it was carried out."""
+        """A response was an error for the whole request, so no part of it was carried out."""
         self._in_flight.difference_update(asked)
         self._unreported.difference_update(asked)
 
@@ -190,7 +191,7 @@ class Outcomes(Generic[K, V]):
                 self._fail(item, error)
 
     def results(self) -> Results[K, V]:
-        """Return the outcomes. Every item has one by now.
+        """Return the outcomes. Every item must have one.
 
         Raises:
             KafkaError: The call failed before any broker reported the outcome of an item.

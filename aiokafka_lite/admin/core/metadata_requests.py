@@ -29,7 +29,7 @@ __all__ = ["FoundTopic", "TopicMetadata"]
 P = TypeVar("P")
 
 FoundTopic: TypeAlias = tuple[MetadataResponseTopic, list[P]]
-"""A topic, without `partitions`, and what was made of each of its partitions."""
+"""A topic, without `partitions`, and the converted form of each of its partitions."""
 
 _AT_ONCE: Final = 1000
 """Topics in a request: to encode 20,000 names takes 20 ms."""
@@ -41,7 +41,7 @@ class TopicMetadata(Generic[P]):
     """The topics of Metadata responses; a `TopicSink`.
 
     Args:
-        convert: Returns what is kept of a partition.
+        convert: Returns the converted form of a partition.
 
     Attributes:
         found: The topics, in the order of the responses.
@@ -63,13 +63,14 @@ class TopicMetadata(Generic[P]):
     ) -> list[FoundTopic[P]]:
         """Request topics, by their names or their ids, or all topics (None); creates none.
 
-        Brokers before 0.11 create topics that a request names, so they are asked for all topics.
+        Brokers before 0.11 create topics that a request names, so the client requests all topics
+        from them.
 
         Args:
             ask: Sends a request and returns its response.
 
         Raises:
-            KafkaError: What `ask` raises, or the error of a whole response.
+            KafkaError: Any error of `ask`, or the error of a whole response.
         """
         everything = False
 

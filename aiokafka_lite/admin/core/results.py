@@ -1,4 +1,4 @@
-"""`Results`: what a call on many items returns, a value or an error for each item."""
+"""`Results`: the result of a call on many items, with a value or an error for each item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that `cluster.retry.call` retries, or does not, against Kafka's table of errors.
+"""Makes `cluster.retry.call` retry errors, or not, in deviation from Kafka's table of errors.
 
 Java's admin client decides for each request which errors are worth a retry.
 """
@@ -13,13 +13,13 @@ __all__ = ["FinalError", "raise_to_retry"]
 
 
 class _AgainError(KafkaError):
-    """An error that its room retries, although Kafka's table does not."""
+    """An error that a call retries, although it is not retriable in Kafka's table."""
 
     retriable = True
 
 
 class FinalError(KafkaError):
-    """An error that its room does not retry, although Kafka's table does.
+    """An error that a call does not retry, although it is retriable in Kafka's table.
 
     Args:
         error: The error.

@@ -1,7 +1,7 @@
-"""`scatter`: sends items to the brokers that they belong to, and again when they belong elsewhere.
+"""`scatter`: sends items to their brokers, and sends them again if they moved to other brokers.
 
-The items of each broker are a request of their own. Whatever stays pending after its response is
-placed and sent again, after a backoff, while the requests to the other brokers go their way.
+Each broker gets its items in a separate request. Items that stay pending after the response are
+placed and sent again, after a backoff, while the requests to the other brokers continue.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def scatter(
     """Settle every item of a call by the deadline.
 
     Args:
-        place: Returns the items by node id; those that it leaves out are placed again later.
+        place: Returns the items by node id; omitted items are placed again later.
         send: Sends one request and reports its response to `outcomes`.
         name: The request, for errors and names of tasks.
         at_most: How many items a request can have; None: any number.
@@ -76,7 +76,7 @@ async def scatter(
             if (error := outcomes.last_error(item)) is not None:
                 on_retry(item, error)
         if again:
-            # A task of its own: a chain of awaits would grow with every retry.
+            # A separate task: a chain of awaits would grow with every retry.
             tasks.create_task(round_of(again, failures + 1), name=f"{name} again")
 
     if outcomes.pending:

@@ -17,8 +17,8 @@ def too_old(
 
     Args:
         oldest: Oldest version that can express the request.
-        feature: What needs that version; None: the API.
-        error: What the connection raised; has the versions of the broker.
+        feature: The feature that needs that version; None: the API.
+        error: The connection's error, which has the versions of the broker.
     """
     needed = max(oldest, kind.min_version)
     what = feature or f"{kind.name} version {needed}"

@@ -53,8 +53,8 @@ async def find_leaders(
 ) -> Mapping[int, list[TopicPartition]]:
     """Return the partitions by the node id of their leader.
 
-    It asks a broker each time, and names the topics without creating them: the client's metadata
-    does not track the topics of admin calls.
+    It asks a broker each time, because the client's metadata does not track the topics of admin
+    calls. The request does not create topics.
     """
     metadata = TopicMetadata(_leader)
     found = await metadata.request(

@@ -1,8 +1,8 @@
-"""`describe`: what the descriptions of groups of all types have in common.
+"""`describe`: the code that describing groups of all types has in common.
 
 A group of one type is unknown to the requests about the other types. A call can have two questions:
-the groups that a coordinator does not know by the first one are the subject of the second one, part
-by part, while the requests about the other parts go on.
+groups that a coordinator does not find with the first one are requested with the second one, part
+by part, while the requests for the other parts continue.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Question(Generic[ResponseT, G, V]):
             the KafkaError that the group gets in place of a description.
         oldest: Oldest version that can express the question.
         operations_from: The version that returns authorized operations (KIP-430).
-        feature: What needs the API or the oldest version, for the error of an older broker.
+        feature: The feature that needs the API or the oldest version, for the error of an older
+        broker.
         dead_if_unknown: True if brokers (before 4.1) describe a group that they do not have as
             dead, without an error.
     """
@@ -72,7 +73,7 @@ class Question(Generic[ResponseT, G, V]):
 
         Args:
             wanted: True to request authorized operations.
-            on_unknown: Called with the id of each group that the coordinator does not know; None:
+            on_unknown: Called with the id of each group that the coordinator does not have; None:
                 these groups fail.
         """
 

@@ -1,4 +1,4 @@
-"""What the calls about groups share: their arguments, and the errors that are worth a retry."""
+"""Code that the calls about groups share: arguments, and which errors to retry."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ NAMES_UNTIL: Final = 9
 
 
 def of_coordinator(error: KafkaError) -> bool:
-    """True for the errors of a coordinator that moves or loads.
+    """True for the errors of a coordinator that is moving or loading.
 
-    As in Java's admin client, others that Kafka's table calls retriable are final for the
+    As in Java's admin client, other errors that are retriable in Kafka's table are final for the
     administration of a group.
     """
     return isinstance(error, _OF_COORDINATOR)
@@ -86,7 +86,7 @@ def names_of(name: str, given: object) -> list[str]:
     """Check an argument that is several strings, such as group ids; duplicates count once.
 
     Raises:
-        TypeError: It is one string, or no iterable of strings.
+        TypeError: It is one string, or not an iterable of strings.
         ValueError: A string cannot be sent.
     """
     if isinstance(given, str) or not isinstance(given, Iterable):

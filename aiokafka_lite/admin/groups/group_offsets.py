@@ -6,7 +6,7 @@ KIP-447, 496, 709.
 Non-obvious:
 - OffsetFetch names several groups in a request from version 8 on. Groups whose coordinators are
   older are requested one by one, all at once.
-- The requests name topics, not topic ids: a group may have offsets of topics that are gone.
+- The requests name topics, not topic ids: a group may have offsets of deleted topics.
 """
 
 from __future__ import annotations
@@ -228,7 +228,8 @@ async def _list_one(
 
 
 def _retriable(error: KafkaError) -> bool:
-    """A transaction that is open now ends soon; all else as for every request to a coordinator."""
+    """Also retry for an open transaction, which ends soon; otherwise as for every request to a
+    coordinator."""
     return of_coordinator(error) or isinstance(error, UnstableOffsetCommitError)
 
 
@@ -247,7 +248,7 @@ def _report(
     asked: list[TopicPartition] | None,
     outcomes: Outcomes[str, GroupOffsets],
 ) -> None:
-    """Report the offsets of a group, each of the partitions that were asked for."""
+    """Report the offset of each requested partition of a group."""
     group, code, partitions, plain = answer
     if outcomes.on_code(group, code):
         return

@@ -1,4 +1,4 @@
-"""What describing groups returns: aiokafka's tuples, and typed descriptions."""
+"""The results of describing groups: aiokafka's tuples, and typed descriptions."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def lag(
 
 
 async def _both(one: Awaitable[_Offsets], two: Awaitable[_Offsets]) -> tuple[_Offsets, _Offsets]:
-    """Await both, also if one fails: nothing goes on after the call."""
+    """Await both, even if one fails, so that nothing continues after the call."""
     first, last = await asyncio.gather(one, two, return_exceptions=True)
     if isinstance(first, BaseException):
         raise first

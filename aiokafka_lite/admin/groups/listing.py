@@ -1,4 +1,4 @@
-"""Lists the groups of the cluster: each broker knows those that it coordinates.
+"""Lists the groups of the cluster: each broker lists those that it coordinates.
 
 Source: ListGroupsRequest.json v0-v5, KIP-518, KIP-848.
 """

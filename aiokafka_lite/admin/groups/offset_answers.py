@@ -1,7 +1,8 @@
-"""Requests the offsets of many groups, and reads the responses in slices, without objects between.
+"""Requests the offsets of many groups, and reads the responses in slices, without intermediate
+objects.
 
 A response about 250 groups can have any number of partitions, so its bytes are kept, and read group
-by group. The common partition has no error and no metadata: then it has a fixed size.
+by group. A partition in the common form has no error and no metadata, and so a fixed size.
 
 Source: OffsetFetchRequest.json and OffsetFetchResponse.json v8-v9; KIP-709.
 """

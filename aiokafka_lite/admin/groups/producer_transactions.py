@@ -121,7 +121,8 @@ class TransactionDescription:
     """The transaction of a transactional id.
 
     Attributes:
-        coordinator_id: Node id of its coordinator; None if it was forgotten meanwhile.
+        coordinator_id: Node id of its coordinator; None if the coordinator was dropped from the
+        cache meanwhile.
         timeout_ms: After this time the coordinator aborts an open transaction.
         start_time_ms: Milliseconds since the epoch; None if no transaction is open.
         partitions: The partitions that the open transaction has records in.

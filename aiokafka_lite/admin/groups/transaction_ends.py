@@ -140,8 +140,8 @@ async def fence_producers(
     async def fence(transactional_id: str) -> None:
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
-            # Nothing is written under the new epoch, so any timeout that the broker accepts is
-            # right; Java also sends the call's.
+            # No record is written under the new epoch, so any timeout that the broker accepts will
+            # do; Java also sends the call's.
             transaction_timeout_ms=dispatcher.broker_timeout_ms(deadline),
         )
 

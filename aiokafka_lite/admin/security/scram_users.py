@@ -58,7 +58,7 @@ _SALT_SIZE: Final = 20
 _FEATURE: Final = "Administering SCRAM credentials"
 
 _threads: Final = ThreadPool("aiokafka_lite-scram", 2)
-"""For the salting, which can take seconds: not those that decompress records."""
+"""Threads for the salting, which can take seconds; separate from those that decompress records."""
 
 
 class ScramMechanism(enum.IntEnum):

@@ -266,7 +266,7 @@ async def delete_topics(
         nonlocal throttled_ms
         throttled_ms = response.throttle_time_ms
         for each in response.responses:
-            # A topic that was named by its id is answered with its name, too.
+            # The response also has the name of a topic that was requested by id.
             topic: str | UUID | None = each.topic_id
             if topic == ZERO_UUID or not outcomes.is_pending(each.topic_id):
                 topic = each.name
@@ -306,7 +306,7 @@ def topics_by_name(new_topics: Iterable[NewTopic]) -> dict[str, NewTopic]:
     """Check the topics to create.
 
     Raises:
-        TypeError: One is no NewTopic.
+        TypeError: An item is not a NewTopic.
         IllegalArgumentError: A name occurs twice.
     """
     topics: dict[str, NewTopic] = {}

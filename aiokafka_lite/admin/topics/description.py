@@ -79,7 +79,7 @@ class PartitionDescription:
         offline_replicas: Node ids of the replicas that are down.
         eligible_leader_replicas: Replicas that may lead without losing records, although they are
             not in sync (KIP-966); None from brokers before 3.7.
-        last_known_elr: Those that were before an unclean shutdown; None likewise.
+        last_known_elr: The eligible replicas before an unclean shutdown; None likewise.
         error: What the broker reports for the partition, or None.
     """
 
@@ -182,7 +182,7 @@ async def describe_topics(
     operations = include_authorized_operations
     try:
         for start in range(0, len(names), _PAGE):
-            part = names[start : start + _PAGE]  # a page has a partition of each, at least
+            part = names[start : start + _PAGE]  # a page has at least one partition of each
             if not await _describe_by_pages(dispatcher, part, outcomes, deadline, operations):
                 await _describe_by_metadata(
                     dispatcher, names[start:], outcomes, deadline, operations
@@ -244,7 +244,7 @@ async def _describe_by_pages(
 
 
 def _advances(before: Cursor | None, after: Cursor, names: list[str]) -> bool:
-    """True if the pages go on, so that they come to an end."""
+    """True if the next page comes after this one, so that paging ends."""
     if after.topic_name not in names or after.partition_index < 0:
         return False
     if before is None:
@@ -305,8 +305,8 @@ def names_of_topics(topics: object) -> list[str]:
     """Check an argument that is several topic names.
 
     Raises:
-        TypeError: It is one string, or no iterable of strings.
-        ValueError: A name is none that a topic can have.
+        TypeError: It is one string, or not an iterable of strings.
+        ValueError: A name is not a valid topic name.
     """
     if isinstance(topics, str) or not isinstance(topics, Iterable):
         raise TypeError(f"`topics` should be a collection of names, not {topics!r}")

@@ -1,4 +1,4 @@
-"""`ensure_topics`: creates the topics that are missing, and compares those that exist."""
+"""`ensure_topics`: creates missing topics, and compares existing ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["EnsuredTopic", "TopicDifference", "ensure_topics"]
 
 
 class TopicDifference(NamedTuple):
-    """A property of a topic that is not as wanted."""
+    """A property of a topic that differs from the requested one."""
 
     wanted: Any
     found: Any
@@ -36,7 +36,7 @@ class EnsuredTopic:
 
     Attributes:
         created: True if this call created it.
-        differences: What is not as wanted, by "num_partitions", "replication_factor",
+        differences: The properties that differ, by "num_partitions", "replication_factor",
             "replica_assignments" or the name of a configuration; empty if the call created it.
     """
 
@@ -78,7 +78,7 @@ async def ensure_topics(
         )
         outcomes.update({name: EnsuredTopic(name, True) for name in made.valid()})
         outcomes.update(made.errors())
-        # Another client was faster, or a broker that lags behind was asked first.
+        # Another client was faster, or the first broker asked lags behind.
         existing = [
             name
             for name, error in made.errors().items()

@@ -172,7 +172,7 @@ async def alter_replica_log_dirs(
         raise TypeError(f"`assignment` should be a mapping of replicas to paths, not {given!r}")
     paths = {_replica(each): wire_string("path", path) for each, path in given.items()}
     outcomes: Outcomes[TopicPartitionReplica, None] = Outcomes(
-        # As in Java, all errors are final: the broker may have remembered the directory.
+        # As in Java, all errors are final: the broker may have stored the directory.
         paths,
         _label,
         retriable=lambda error: False,
@@ -227,7 +227,7 @@ async def _settle_on_nodes(
     """Send each broker a request about its replicas.
 
     A response does not name its broker, and several brokers have replicas of one partition, so
-    `read` gets the replicas that the response is about.
+    `read` receives the replicas that the response covers.
     """
 
     async def settle(node_id: int, replicas: list[TopicPartitionReplica]) -> None:

@@ -1,4 +1,4 @@
-"""Waits until every broker knows topics: a controller responds before all of them do.
+"""Waits until every broker has topics in its metadata: a controller responds before all of them do.
 
 Source: MetadataRequest.json v0-v13.
 """
@@ -30,7 +30,8 @@ from aiokafka_lite.protocol.messages.metadata import MetadataResponsePartition
 __all__ = ["wait_for_topics"]
 
 _TURN: Final = 5.0
-"""Seconds without a response after which the cluster is checked for the broker."""
+"""Seconds without a response after which the client checks whether the broker is still in the
+cluster."""
 
 
 async def wait_for_topics(
@@ -60,7 +61,8 @@ async def wait_for_topics(
 async def _wait_for(
     dispatcher: Dispatcher, node_id: int, least: Mapping[str, int], deadline: float
 ) -> None:
-    """Wait until one broker shows the topics, or has left the cluster: it need not know them."""
+    """Wait until one broker reports the topics, or has left the cluster and need not report
+    them."""
     cluster, loop = dispatcher.cluster, asyncio.get_running_loop()
     names, failures = list(least), 0
     while True:
@@ -93,7 +95,7 @@ def _leader(partition: MetadataResponsePartition) -> tuple[int, int]:
 
 
 def _check_visible(least: Mapping[str, int], found: list[FoundTopic[tuple[int, int]]]) -> None:
-    """Raise unless a broker shows all topics with their partitions and their leaders."""
+    """Raise unless a broker reports all topics with their partitions and their leaders."""
     topics = {topic.name: (topic, partitions) for topic, partitions in found}
     for name, count in least.items():
         label = f"topic {name!r}"
