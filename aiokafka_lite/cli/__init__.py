@@ -1,8 +1,8 @@
 """The command line: `aiokafka-lite COMMAND`, or `python -m aiokafka_lite COMMAND`.
 
 Each command is a module of `commands`, `NAME_command`, with `add_arguments(parser)` and
-`run(args) -> int`. It is imported only when it is used, so that `--help` and the other commands do
-not pay for it.
+`run(args) -> int`. It is imported only when it is used, so that it does not slow down `--help` and
+the other commands.
 
 Argparse parses the arguments: it is imported in a few milliseconds, where click and typer take
 several times as long, and completion and `--help-json` are generated from its parsers.
@@ -55,7 +55,7 @@ COMMAND_EXAMPLES = {
 PLURALS: Final = {"topics": "topic", "groups": "group"}
 """`topics` is `topic list`."""
 _POSIX_COMMANDS: Final = ("produce", "consume", "top", "pipeline")
-"""They wait for pipes and terminals in ways that asyncio does not have on Windows."""
+"""Commands that wait for pipes and terminals in ways that asyncio does not support on Windows."""
 _OFFSET_FLAGS: Final = ("-o", "--offset", "--to")
 
 
@@ -63,7 +63,7 @@ class _Formatter(argparse.HelpFormatter):
     """Keeps the lines of examples.
 
     It finds the width of the terminal itself: argparse imports shutil for that, with all of its
-    compression, and it makes a formatter for every argument that is added.
+    compression modules, and creates a formatter for every argument that is added.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser with that formatter, as are those of its commands."""
+    """A parser with that formatter; its commands' parsers use it, too."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**({"formatter_class": _Formatter} | options))
@@ -113,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _open_missing_streams() -> None:
     """Replace standard streams that were closed, so that no socket takes their numbers.
 
-    Reading stdin and writing stdout still fail; what goes to stderr is dropped.
+    Reading stdin and writing stdout still fail; output to stderr is dropped.
     """
     if sys.stdin is None:
         sys.stdin = os.fdopen(os.open(os.devnull, os.O_WRONLY))
@@ -124,7 +124,7 @@ def _open_missing_streams() -> None:
 
 
 def _written_out(verb: str, status: int) -> int:
-    """Write what stdout buffers, and return the status: lost output is a failure."""
+    """Flush stdout, and return the status: lost output is a failure."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:  # as `head` does
@@ -143,7 +143,7 @@ def command_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argum
         "--version", action="version", version=f"aiokafka_lite {__version__} ({BUILD})"
     )
     parser.add_argument("--help-json", action="store_true", help="print all help as JSON and exit")
-    # With `prog`, argparse formats no help now, which would import shutil.
+    # With `prog`, argparse does not format help now, which would import shutil.
     commands = parser.add_subparsers(
         prog=parser.prog, dest="command", required=True, metavar="COMMAND"
     )
@@ -224,7 +224,7 @@ def _program() -> str:
 
 
 def _joined(argv: list[str]) -> list[str]:
-    """Join `-o -10:` to `-o-10:`, which argparse would take for a flag of its own."""
+    """Join `-o -10:` to `-o-10:`; argparse would mistake `-10:` for a flag."""
     out: list[str] = []
     rest = iter(argv)
     for each in rest:

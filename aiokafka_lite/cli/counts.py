@@ -15,7 +15,7 @@ def at_least_one(text: str) -> int:
 
 
 def rate(text: str) -> float:
-    """Return records a second."""
+    """Return records per second."""
     try:
         found = float(text)
     except ValueError:

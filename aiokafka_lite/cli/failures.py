@@ -35,7 +35,7 @@ class CommandError(Exception):
 
 
 class ClosedPipe(Exception):
-    """The reader of stdout went away, as `head` does: the command ends, without a message."""
+    """The reader of stdout closed the pipe, as `head` does: the command ends without a message."""
 
 
 def complain(verb: str, problem: object) -> None:
@@ -45,7 +45,8 @@ def complain(verb: str, problem: object) -> None:
 
 
 def drop_stdout() -> None:
-    """Point stdout to nowhere, or the interpreter would complain when it flushes it at exit."""
+    """Redirect stdout to the null device: otherwise, the interpreter would report an error when
+    it flushes stdout at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

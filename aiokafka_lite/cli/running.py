@@ -1,4 +1,4 @@
-"""Runs a command in an event loop, and turns how it ended into an exit status.
+"""Runs a command in an event loop, and converts its outcome to an exit status.
 
 0: done; 1: something failed; 2: the arguments are invalid; 130: Ctrl-C; 143: SIGTERM. A closed pipe
 (`consume ... | head -1`) ends a command silently, with 0.
@@ -47,12 +47,12 @@ def run_prepared(
     Args:
         verb: The command's name, for its errors.
         args: With `quiet` and `verbose`.
-        prepare: Checks the arguments and connects nothing; it raises UsageError.
+        prepare: Checks the arguments without connecting; it raises UsageError.
         quiet: True to log errors only; None: as `args` says.
     """
     configure_logging(args.quiet if quiet is None else quiet, args.verbose)
     collects = gc.isenabled()
-    gc.disable()  # imports make many objects, and no garbage
+    gc.disable()  # imports create many objects, but no garbage
     try:
         work = prepare()
     except UsageError as error:
@@ -98,6 +98,6 @@ def configure_logging(quiet: bool, verbose: int) -> None:
 
 async def _until_terminated(work: Coroutine[Any, Any, int]) -> int:
     task = asyncio.current_task()
-    if task is not None and sys.platform != "win32":  # which has no SIGTERM
+    if task is not None and sys.platform != "win32":  # Windows has no SIGTERM
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await work

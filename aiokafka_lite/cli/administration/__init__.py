@@ -1,1 +1,1 @@
-"""What the administrative commands share: actions, output, confirmation."""
+"""Code that the administrative commands share: actions, output, confirmation."""

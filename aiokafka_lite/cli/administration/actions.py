@@ -1,4 +1,4 @@
-"""What the administrative commands share: their actions, the admin client, and its errors."""
+"""Code that the administrative commands share: their actions, the admin client, and its errors."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Actions:
         Args:
             name: Its name.
             purpose: What it does.
-            action: Does it; None if the command runs it without the admin client.
+            action: Runs the action; None if the command runs it without the admin client.
             prints: False if it has no output to format.
-            takes_offset: True if -o is its offset.
+            takes_offset: True if the action uses -o for an offset.
         """
         parser = self._commands.add_parser(
             name,
@@ -120,7 +120,7 @@ def pairs(flag: str, texts: list[str]) -> dict[str, str]:
     """Return the values of NAME=VALUE arguments by name.
 
     Raises:
-        UsageError: One has no "=" or no name.
+        UsageError: An argument has no "=" or no name.
     """
     found: dict[str, str] = {}
     for text in texts:

@@ -1,4 +1,5 @@
-"""What destroys something prints its plan and asks first; without a terminal it needs --yes."""
+"""Destructive actions print their plan and ask for confirmation; without a terminal, they need
+--yes."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ def add_confirmation_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def confirmed(args: argparse.Namespace, plan: Sequence[str]) -> bool:
-    """Print the plan on stderr and ask; True if it is to be carried out.
+    """Print the plan on stderr and ask for confirmation; True if it is given.
 
     Raises:
-        UsageError: There is no terminal to ask at, and no --yes.
+        UsageError: There is no terminal for the question, and no --yes.
     """
     for line in plan:
         print(line, file=sys.stderr)

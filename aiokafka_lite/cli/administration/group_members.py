@@ -31,8 +31,8 @@ class Group(NamedTuple):
 
     Attributes:
         type: "consumer" for Kafka 4's protocol, else "classic".
-        state: "Stable", "Empty", ...; "Dead" if the coordinator does not know the group.
-        assignor: Who assigns the partitions; "" without one.
+        state: "Stable", "Empty", ...; "Dead" if the coordinator does not have the group.
+        assignor: The name of the assignor; "" without one.
     """
 
     group_id: str
@@ -43,7 +43,7 @@ class Group(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """True if the group has members, which alone may change its offsets."""
+        """True if the group has members: then only they may change its offsets."""
         return bool(self.members) or self.state not in ("", "Empty", _DEAD)
 
 
@@ -58,7 +58,7 @@ async def describe(lookup: Lookup, group: str) -> Group:
         found = (await admin.describe_consumer_groups([group], typed=True)).value(group)
     except GroupIdNotFound:
         return Group(group, "classic", _DEAD, "", [])
-    except IllegalArgumentError:  # its members are no consumers
+    except IllegalArgumentError:  # its members are not consumers
         classic = (await admin.describe_classic_groups([group])).value(group)
         members = _members(classic.members)
         return Group(group, "classic", classic.state, classic.protocol, members)

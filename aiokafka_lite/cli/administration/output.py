@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 
 def add_output_flags(parser: argparse.ArgumentParser, *, short: bool = True) -> None:
-    """Add the flags that say how results are printed; `short`: -o is --output, not an offset."""
+    """Add the flags for the output format; `short`: -o is --output, not an offset."""
     add = parser.add_argument_group("output").add_argument
     names = ("-o", "--output") if short else ("--output",)
     add(*names, choices=FORMATS, default="table", help="default: table")
@@ -88,7 +88,7 @@ class Output:
 
 
 def printable(value: object) -> str:
-    """Return a text in which nothing moves the cursor of a terminal, whatever a broker sent."""
+    """Return a text without characters that move a terminal's cursor, whatever a broker sent."""
     return "".join(char if char.isprintable() else "?" for char in _cell(value))
 
 

@@ -1,4 +1,4 @@
-"""Plans which brokers have the replicas of partitions. No I/O."""
+"""Plans which brokers get the replicas of partitions. No I/O."""
 
 from __future__ import annotations
 

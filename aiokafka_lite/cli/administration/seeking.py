@@ -1,6 +1,6 @@
 """`group seek`: moves the committed offsets of a group that has no active members.
 
-The broker has the last word: it refuses the commit if a member joined after the check here.
+The broker checks again: it refuses the commit if a member joined after the check in this module.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ async def _wanted(
 
 
 def _only_of(args: argparse.Namespace, offsets: Offsets, chosen: list[TopicPartition]) -> Offsets:
-    """Return the offsets of these partitions, and say which others would be new to the group.
+    """Return the offsets of these partitions, and print which others would be new to the group.
 
     Raises:
         CommandError: None is left.
@@ -151,7 +151,7 @@ async def _check_range(lookup: Lookup, wanted: Offsets) -> None:
 
 
 def _export(path: str, offsets: Offsets) -> None:
-    """Write TOPIC,PARTITION,OFFSET lines, which Kafka's own tool reads, too."""
+    """Write TOPIC,PARTITION,OFFSET lines, which Kafka's own tool can also read."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(
         (tp.topic, tp.partition, offset) for tp, offset in sorted(offsets.items())

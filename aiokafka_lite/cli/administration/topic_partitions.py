@@ -1,4 +1,4 @@
-"""`TOPIC[:0,1]`, as partitions."""
+"""Parses `TOPIC[:0,1]` into partitions."""
 
 from __future__ import annotations
 

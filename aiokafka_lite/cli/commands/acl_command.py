@@ -70,7 +70,7 @@ def _filters(parser: argparse.ArgumentParser) -> None:
 
 
 def _resource(args: argparse.Namespace) -> tuple[str, str] | None:
-    """Return the type and the name of the resource that is named; None if there is none."""
+    """Return the type and the name of the given resource; None if there is none."""
     named = [
         (name.upper().replace("-", "_"), getattr(args, name.replace("-", "_")))
         for name in _RESOURCES[:-1]
@@ -158,7 +158,7 @@ async def _delete(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         return FAILED
     if not confirmed(args, [f"delete {_line(each)}" for each in found]):
         return OK
-    # Exactly those that were shown: others may match by now.
+    # Exactly those that were shown: others may match now.
     deleted = await admin.delete_acls([each.to_filter() for each in found])
     kept = [error for each in deleted.valid().values() for error in each.errors().values()]
     return report("acl", {**deleted.errors(), **dict(enumerate(kept))})

@@ -14,7 +14,7 @@ examples:
   aiokafka-lite completion fish > ~/.config/fish/completions/aiokafka-lite.fish
 """
 
-# Each shell asks the program itself, so that a script does not age.
+# Each shell calls the program itself, so that a script does not become outdated.
 _SCRIPTS: Final = {
     "bash": r"""_aiokafka_lite() {
     local IFS=$'\n'

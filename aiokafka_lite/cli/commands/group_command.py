@@ -229,13 +229,13 @@ async def _print_lag(admin: AIOKafkaAdminClient, args: argparse.Namespace, outpu
 
 
 async def _is_missing(admin: AIOKafkaAdminClient, group: str) -> bool:
-    """True if a group does not exist: it has no offsets then, and no lag, but no error either."""
+    """True if a group does not exist: it then has no offsets and no lag, but also no error."""
     from aiokafka_lite.errors import GroupIdNotFound, IllegalArgumentError
 
     try:
         found = (await admin.describe_consumer_groups([group], typed=True)).value(group)
     except GroupIdNotFound:
         return True
-    except IllegalArgumentError:  # its members are no consumers
+    except IllegalArgumentError:  # its members are not consumers
         return False
     return found.state in ("", "Dead")

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do what `action` names."""
+    """Run the action."""
     actions = {"list": _list, "show": _show, "add": _add, "use": _use, "remove": _remove}
     try:
         actions[args.action](args)
@@ -89,7 +89,7 @@ def _add(args: argparse.Namespace) -> None:
     options = saved_options(args)
     if not options:
         raise UsageError("nothing to save: add flags such as -b HOST:PORT")
-    # The first profile is in use without a command.
+    # The first profile becomes the current one without a command.
     current = profiles.current or (args.name if not profiles.profiles else None)
     saved = profiles._replace(current=current, profiles={**profiles.profiles, args.name: options})
     print(f"saved profile {args.name} in {save_profiles(saved)}")

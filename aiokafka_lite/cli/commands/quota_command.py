@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="producer_byte_rate, consumer_byte_rate, request_percentage, .. and its limit",
     )
-    # --user is the connection's flag: who this command is, not whom the quota is for.
+    # --user is the connection's flag: the user of this command, not that of the quota.
     changed.add_argument("--for-user", metavar="NAME", help="limit this user, or `default`")
     changed.add_argument("--client-id", metavar="ID", help="limit this client id, or `default`")
     changed.add_argument("--ip", metavar="ADDRESS", help="limit this address, or `default`")

@@ -133,7 +133,7 @@ async def _lag(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     from aiokafka_lite.admin.core.results import Results
 
     if args.groups:
-        # Groups that do not exist have no offsets, and no error either.
+        # Groups that do not exist have no offsets, but also no error.
         described = await admin.describe_share_groups(dict.fromkeys(args.groups))
         names, status = sorted(described.valid()), report("share", described.errors())
     else:
@@ -245,7 +245,7 @@ async def _starts(admin: AIOKafkaAdminClient, group: str) -> dict[TopicPartition
 async def _refuse_active(admin: AIOKafkaAdminClient, groups: list[str]) -> None:
     """Refuse groups with members; a group that does not exist has none.
 
-    The broker has the last word: it refuses, too, if a member joins after this.
+    The broker checks again: it also refuses if a member joins after this check.
     """
     from aiokafka_lite.errors import GroupIdNotFound
 

@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 
     once = args.once or args.output != "table" or not _is_screen()
     if not once:
-        args.verbose = 0  # the screen shows problems itself: a log would write over it
+        args.verbose = 0  # the screen itself shows problems, and a log would overwrite it
 
     def prepare() -> Work:
         if not once:

@@ -1,4 +1,4 @@
-"""`txn list|describe|abort`: looks at transactions, and ends one that hangs."""
+"""`txn list|describe|abort`: shows transactions, and ends one that hangs."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _mechanism(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the action; the prompt comes first, while Ctrl-C ends it at once."""
+    """Run the action; the prompt comes first, while Ctrl-C still ends the command at once."""
     if args.action == "create":
         try:
             args.new_password = _new_password(args)

@@ -1,1 +1,1 @@
-"""How a command reaches a cluster: flags, options, profiles, files of other tools."""
+"""The connection settings of a command: flags, options, profiles, files of other tools."""

@@ -1,4 +1,4 @@
-"""A client's arguments as those of the admin client."""
+"""Converts a client's arguments to those of the admin client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CONNECTION_ARGUMENTS: Final = (
     "ssl_keyfile",
     "ssl_password",
 )
-"""Arguments of all clients that say how to connect."""
+"""The connection arguments that all clients have."""
 
 _TAKEN: Final = (
     *CONNECTION_ARGUMENTS,

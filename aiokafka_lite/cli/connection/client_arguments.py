@@ -1,7 +1,7 @@
-"""Settings as arguments of the clients.
+"""Converts settings to arguments of the clients.
 
-The tables of options are those of the Spark annexe, so that an option means the same in both. What
-only TLS, SASL or an unknown option needs is imported for them.
+The tables of options are those of `spark`, so that an option means the same in both. Modules that
+only TLS, SASL or an unknown option needs are imported on demand.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _OWN: Final = {
 
 
 def shared_arguments(settings: Settings) -> dict[str, Any]:
-    """Return what all clients take: addresses, security, timeouts.
+    """Return the arguments of all clients: addresses, security, timeouts.
 
     Raises:
         UsageError: An option of -X is unknown, or a value is invalid.
@@ -114,7 +114,7 @@ def share_arguments(settings: Settings) -> dict[str, Any]:
 
     Raises:
         UsageError: As for `shared_arguments`; or -X names an option of other consumers, which the
-            share group decides.
+            share group itself configures.
     """
     of_other_groups = (CONSUMER_OPTIONS.keys() | _GROUP_OPTIONS.keys()) - PRODUCER_OPTIONS.keys()
     for name in sorted(of_other_groups - _SHARE_OPTIONS.keys() - _SHARE_MEMBER_OPTIONS.keys()):

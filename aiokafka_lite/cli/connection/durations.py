@@ -13,7 +13,7 @@ _PART: Final = r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)"
 
 
 def parse_duration(text: str) -> float | None:
-    """Return seconds, or None if the text is no duration. A number without a unit is seconds."""
+    """Return seconds, or None if the text is not a duration. A number without a unit is seconds."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return float(text)
     if not re.fullmatch(rf"(?:{_PART})+", text):

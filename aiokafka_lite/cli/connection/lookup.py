@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Lookup", "open_lookup"]
 
 METADATA_MS: Final = 300_000
-"""How old the metadata becomes by default."""
+"""The default maximum age of the metadata."""
 _CLOSE_WITHIN: Final = 1.0
 _OF_CONNECTIONS: Final = (
     *CONNECTION_ARGUMENTS,
@@ -37,7 +37,7 @@ class Lookup:
 
     Args:
         cluster: Started; it creates no topics.
-        timeout: Seconds for each question.
+        timeout: Seconds for each lookup.
     """
 
     def __init__(self, cluster: Cluster, timeout: float) -> None:
@@ -81,7 +81,7 @@ class Lookup:
         Internal topics match only a pattern that begins with two underscores.
 
         Raises:
-            UsageError: A pattern is no regular expression.
+            UsageError: A pattern is not a regular expression.
             CommandError: No topic matches.
         """
         try:
@@ -119,7 +119,7 @@ class Lookup:
             committed: `LATEST` is the last stable offset.
 
         Returns:
-            -1 where no record is that late.
+            -1 for a partition without a record at or after the time.
         """
         from aiokafka_lite.consumer.consumer_options import IsolationLevel
         from aiokafka_lite.consumer.offsets.queries import offsets_at
@@ -132,7 +132,7 @@ class Lookup:
         return {tp: found[tp].offset for tp in times}
 
     def deadline(self) -> float:
-        """Return the deadline of a question that is asked now."""
+        """Return the deadline of a lookup that begins now."""
         return asyncio.get_running_loop().time() + self._timeout
 
 

@@ -52,9 +52,9 @@ class Profiles(NamedTuple):
 
 
 def is_secret(name: str, value: str = "") -> bool:
-    """True if an option with this value may hold a password, a key or a token."""
+    """True if an option with this value may contain a password, a key or a token."""
     if name.startswith("ssl.") and ("-----BEGIN" in value or "\n" in value):
-        return True  # PEM text, where most have a path
+        return True  # PEM text instead of a path
     return name in ("sasl.jaas.config", "proxy.url") or name.endswith(
         ("password", "secret", "ssl.keystore.key", "ssl.key.pem")
     )
@@ -78,7 +78,7 @@ def load_profiles(environ: Mapping[str, str] = os.environ) -> Profiles:
     path = config_path(environ)
     if not os.path.exists(path):
         return Profiles(None, {})
-    import tomllib  # most start without a file, and faster
+    import tomllib  # most commands find no file, and start faster without it
 
     try:
         with open(path, "rb") as file:
@@ -122,7 +122,7 @@ def save_profiles(profiles: Profiles, environ: Mapping[str, str] = os.environ) -
 def _quoted(value: str) -> str:
     import json
 
-    # JSON's strings are TOML's, but for DEL, which TOML wants escaped.
+    # JSON strings are valid in TOML, except for DEL, which TOML requires to be escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -1,7 +1,8 @@
 """Option files of other tools: Java's client.properties, and kcat's or librdkafka's kcat.conf.
 
-Both are lines of name=value. They differ in what a backslash means: in a Java file it is an escape,
-in kcat's it is itself. A file with a name that only librdkafka has is kcat's.
+Both are lines of name=value. They differ in the meaning of a backslash: in a Java file, it begins
+an escape; in kcat's, it is literal. A file with an option name that only librdkafka has counts as
+kcat's.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _PAIR: Final = re.compile(r"((?:\\.|[^\\=:\s])+)\s*(?:[=:]\s*|\s+|$)(.*)", re.DO
 
 
 def read_option_file(path: str) -> dict[str, str]:
-    """Return the options of a file by the names it has for them.
+    """Return the options of a file, by the names in the file.
 
     Raises:
         UsageError: The file cannot be read, or a line is not name=value.

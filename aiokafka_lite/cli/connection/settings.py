@@ -110,7 +110,8 @@ def option_pairs(pairs: list[str]) -> dict[str, str]:
     """Return the options of -X KEY=VALUE.
 
     Raises:
-        UsageError: One is not KEY=VALUE. Its text is not shown: it may hold a password.
+        UsageError: An argument is not KEY=VALUE. The error does not show it: it may contain a
+        password.
     """
     options: dict[str, str] = {}
     for number, pair in enumerate(pairs, 1):
@@ -134,8 +135,8 @@ def gather(
         prompt: Returns a password; by default it asks at the terminal.
 
     Raises:
-        UsageError: A profile, a file or an option is invalid, or a password is needed and there
-            is no terminal to ask at.
+        UsageError: A profile, a file or an option is invalid, or a password is needed and there is
+            no terminal for the prompt.
     """
     settings = Settings(timeout=args.timeout, quiet=args.quiet)
     profiles = load_profiles(environ)
@@ -155,7 +156,7 @@ def gather(
 
 
 def saved_options(args: argparse.Namespace) -> dict[str, str]:
-    """Return what a profile keeps of -F, -X and the flags; it prompts for nothing.
+    """Return the options from -F, -X and the flags that a profile stores, without prompting.
 
     Raises:
         UsageError: A file or an option is invalid.
@@ -171,7 +172,7 @@ def saved_options(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _read(path: str) -> dict[str, str]:
-    from aiokafka_lite.cli.connection.property_files import read_option_file  # few need it
+    from aiokafka_lite.cli.connection.property_files import read_option_file  # rarely used
 
     return read_option_file(path)
 
@@ -194,7 +195,7 @@ def _add_flags(settings: Settings, args: argparse.Namespace) -> None:
         settings.options.pop("sasl.jaas.config", None)
     options = settings.options
     protocol = options.get("security.protocol", "PLAINTEXT").strip().upper()
-    if protocol not in _PROTOCOLS:  # else a misspelled one would connect without TLS
+    if protocol not in _PROTOCOLS:  # otherwise, a misspelled one would connect without TLS
         raise UsageError(f"security.protocol is one of {', '.join(_PROTOCOLS)}, not {protocol!r}")
     sasl = protocol.startswith("SASL_") or "sasl.username" in options
     tls = protocol.endswith("SSL") or args.tls or args.ca is not None

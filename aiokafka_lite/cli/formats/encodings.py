@@ -16,7 +16,7 @@ _SIZES: Final = {"b": 1, "B": 1, "h": 2, "H": 2, "i": 4, "I": 4, "q": 8, "Q": 8}
 
 
 def encoder(modifier: str) -> Callable[[bytes], bytes]:
-    """Return a function that writes bytes as the modifier says."""
+    """Return a function that writes bytes as the modifier specifies."""
     if modifier == "hex":
         return binascii.hexlify
     if modifier == "base64":
@@ -29,7 +29,7 @@ def encoder(modifier: str) -> Callable[[bytes], bytes]:
 
 
 def decoder(modifier: str) -> Callable[[bytes], bytes]:
-    """Return the function that undoes `encoder`; it raises ValueError for other input."""
+    """Return the inverse function of `encoder`; it raises ValueError for invalid input."""
     if modifier == "hex":
         return binascii.unhexlify
     if modifier == "base64":

@@ -30,7 +30,7 @@ class Verb(NamedTuple):
 
     Attributes:
         name: One letter; kcat's %s and %S are "v" and "V" here, %R is "V" with big32.
-        modifier: What was in the braces; "" without any.
+        modifier: The text in the braces; "" without any.
         inner: Of "h" with a modifier: the format of one header, in which %k is the name.
     """
 
@@ -86,7 +86,7 @@ def _parse(text: str, whole: str, verbs: frozenset[str]) -> tuple[Part, ...]:
             verb, at = _verb(text, at + 1, whole, verbs)
             parts.append(verb)
         else:
-            pending += char.encode(errors="surrogateescape")  # a byte that is no UTF-8
+            pending += char.encode(errors="surrogateescape")  # a byte that is not UTF-8
             at += 1
     if pending:
         parts.append(Literal(bytes(pending)))
@@ -164,5 +164,5 @@ def _has_argument(modifier: str, name: str) -> bool:
 
 
 def argument(modifier: str) -> str:
-    """Return what is in the brackets of a modifier such as strftime[%F]."""
+    """Return the text in the brackets of a modifier such as strftime[%F]."""
     return modifier[modifier.index("[") + 1 : -1]

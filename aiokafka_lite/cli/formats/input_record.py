@@ -1,4 +1,4 @@
-"""A record on its way into a topic."""
+"""A record to be sent to a topic."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["InputRecord"]
 
 
 class InputRecord(NamedTuple):
-    """What a format or a line of JSON contains.
+    """The fields of a record in a format or a line of JSON.
 
     Attributes:
         key: The key, or None.

@@ -45,7 +45,7 @@ def _embedded(data: bytes) -> object:
 
 
 def value_writer(kind: str) -> Callable[[bytes], object]:
-    """Return the function that makes a JSON value of a record's value.
+    """Return the function that converts a record's value to a JSON value.
 
     Raises:
         UsageError: There is no such kind.
@@ -69,7 +69,7 @@ def value_writer(kind: str) -> Callable[[bytes], object]:
 def json_line_writer(values: str = "auto", *, keys_only: bool = False) -> RecordWriter:
     """Return a function that writes each record as one line of JSON.
 
-    It raises ValueError, naming the record, if a value is not as `values` says.
+    It raises ValueError, naming the record, if a value is not of the kind `values`.
 
     Args:
         values: How to write values: one of `VALUES`.
@@ -109,7 +109,7 @@ def json_line_writer(values: str = "auto", *, keys_only: bool = False) -> Record
 
 
 def json_line_reader(values: str = "auto") -> Callable[[bytes], InputRecord]:
-    """Return a function that makes a record of one line.
+    """Return a function that converts one line to a record.
 
     It raises ValueError if the line is not such an object. Fields may be missing; `topic`,
     `offset` and `delivery_count` are ignored.

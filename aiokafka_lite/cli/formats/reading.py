@@ -1,9 +1,9 @@
 """Reads records in a format from a stream of chunks, in constant memory.
 
 A reader keeps the beginning of a record whose end has not arrived. A text field ends at the literal
-that follows it, at its size if `%K` or `%V` came before it, or at the end of the input. What cannot
-be decoded is one failed record; input that does not fit the format ends the reading, because the
-next record cannot be found.
+that follows it, at its size if `%K` or `%V` came before it, or at the end of the input. Input that
+cannot be decoded fails one record; input that does not match the format ends the reading, because
+the next record cannot be found.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ __all__ = [
 ]
 
 MOST: Final = 128 * 1024 * 1024
-"""Bytes of one record in the input. A delimiter that never comes must not fill the memory."""
+"""Maximum bytes of one record in the input, so that a missing delimiter does not exhaust the
+memory."""
 
 Item: TypeAlias = InputRecord | ValueError
 
 
 class MalformedInput(CommandError):
-    """The input does not fit the format.
+    """The input does not match the format.
 
     Args:
-        message: What is wrong, and in which record.
+        message: The problem, and the record that has it.
         before: The records of the same chunk that precede it.
     """
 
@@ -53,7 +54,7 @@ class MalformedInput(CommandError):
 
 
 class Reader(Protocol):
-    """Makes records of chunks of input."""
+    """Converts chunks of input to records."""
 
     def feed(self, chunk: bytes) -> list[Item]:
         """Return the records that this chunk completes, and an error for each invalid one."""
@@ -93,10 +94,10 @@ class ValueReader:
 
 
 class LineReader:
-    """Makes a record of each line. Empty lines are skipped if `skip_empty`.
+    """Converts each line to a record. Empty lines are skipped if `skip_empty`.
 
     Args:
-        parse: Makes a record of a line without its end, or raises ValueError.
+        parse: Converts a line without its end to a record, or raises ValueError.
         skip_empty: True for JSON lines.
     """
 
@@ -130,7 +131,7 @@ class _NeedMore(Exception):
 
 
 class _Fields:
-    """What was read of one record."""
+    """The fields of one record that were read so far."""
 
     def __init__(self) -> None:
         self.key: bytes | None = None
@@ -164,7 +165,7 @@ class FormatReader:
         """Return the records that this chunk completes.
 
         Raises:
-            MalformedInput: A record does not fit the format.
+            MalformedInput: A record does not match the format.
         """
         return self._read(self._buffer + chunk, ended=False)
 

@@ -1,4 +1,5 @@
-"""Writes records in a format. A format is compiled once into a function of a list of records."""
+"""Writes records in a format. A format is compiled once into a function that takes a list of
+records."""
 
 from __future__ import annotations
 
@@ -101,7 +102,7 @@ def _field(part: Part, count: _Count) -> _Field:
 
 
 def delivery_count(record: Record) -> int:
-    """Return how often a share group has delivered a record; 0 if none did."""
+    """Return how often a share group has delivered a record; 0 without a share group."""
     count: int = getattr(record, "delivery_count", 0)
     return count
 
@@ -132,7 +133,7 @@ def _number(modifier: str) -> Callable[[int], bytes]:
 
 
 def _strftime(pattern: str) -> _Field:
-    from datetime import UTC, datetime  # few need it
+    from datetime import UTC, datetime  # rarely used
 
     def write(record: Record) -> bytes:
         if record.timestamp < 0:

@@ -1,1 +1,1 @@
-"""What is generated from the parsers: completion, and help as JSON."""
+"""Output that is generated from the parsers: completion, and help as JSON."""

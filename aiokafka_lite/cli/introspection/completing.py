@@ -29,7 +29,7 @@ KEPT_FOR: Final = 60.0
 
 
 def candidates(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
-    """Return what may complete the last word.
+    """Return the candidates for the last word.
 
     Args:
         parser: The parser of the command line, with the arguments of the command in `words`.

@@ -1,4 +1,4 @@
-"""Reads single keys from the terminal, and always gives the terminal back as it was."""
+"""Reads single keys from the terminal, and always restores the terminal's state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["keys_from_terminal"]
 
 _LOCAL: Final = 3  # the index of the local modes in what tcgetattr returns
 _CONTROL: Final = 6  # and that of the control characters
-# An arrow or a function key: one sequence, of which no character is a key of its own.
+# An arrow or a function key: one sequence, whose characters are not separate keys.
 _SEQUENCES: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.|.)?")
 
 
@@ -23,8 +23,8 @@ _SEQUENCES: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.|.)?")
 def keys_from_terminal(on_key: Callable[[str], None]) -> Iterator[None]:
     """Call `on_key` for each key that is pressed within the block; without a terminal, for none.
 
-    Keys are neither echoed nor collected to lines. Ctrl-C interrupts as ever; Ctrl-Z does nothing,
-    because a suspended program would leave the shell a terminal without echo.
+    Keys are neither echoed nor collected into lines. Ctrl-C interrupts as usual; Ctrl-Z does
+    nothing, because a suspended program would leave the shell with a terminal without echo.
     """
     if not sys.stdin.isatty():
         yield

@@ -26,11 +26,11 @@ _NUMBERS: Final = {"lag", "in_per_s", "out_per_s", "partitions", "partition", "g
 _AROUND: Final = 2
 """Lines of a table besides its rows: the column titles, and an empty line."""
 _LEAST: Final = 3
-"""Lines that each table gets, whatever the others need."""
+"""Lines that each table gets, regardless of the others."""
 
 
 class Screen:
-    """A full-screen picture of a `View`.
+    """A full-screen rendering of a `View`.
 
     Args:
         color: False to draw without colors.
@@ -69,7 +69,7 @@ class Screen:
 def picture(
     view: View, width: int, height: int, title: str, sort: str, note: str
 ) -> RenderableType:
-    """Return what fits into a terminal of this size."""
+    """Return the part that fits into a terminal of this size."""
     tables: list[tuple[Sequence[str], list[dict[str, Any]]]] = [
         (GROUP_COLUMNS, view.groups),
         (TOPIC_COLUMNS, view.topics),

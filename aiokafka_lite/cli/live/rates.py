@@ -27,7 +27,7 @@ PROBLEM_COLUMNS: Final = ("topic", "partition", "problem", "leader", "replicas",
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown: rows of the columns above."""
+    """The displayed rows, with the columns above."""
 
     groups: list[Row]
     topics: list[Row]
@@ -45,7 +45,7 @@ class History:
         self._samples: deque[Sample] = deque()
 
     def on_sample(self, sample: Sample) -> None:
-        """Add a sample, and forget those that are older than the window."""
+        """Add a sample, and drop those that are older than the window."""
         self._samples.append(sample)
         # One sample at or before the start of the window is kept, to compare with.
         while len(self._samples) > 2 and sample.at - self._samples[1].at >= WINDOW:
@@ -120,7 +120,7 @@ class History:
 def _progress(
     before: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """Return how far each partition moved; one that was recreated or moved back did not."""
+    """Return how far each partition advanced; 0 for one that was recreated or moved back."""
     return {tp: max(0, offset - before.get(tp, offset)) for tp, offset in now.items()}
 
 

@@ -33,7 +33,7 @@ class Problem:
 
     @property
     def text(self) -> str:
-        """What is wrong with it."""
+        """The problem."""
         return "no leader" if self.leader is None else "out of sync"
 
 
@@ -75,12 +75,12 @@ class Sample:
 async def take_sample(
     admin: AIOKafkaAdminClient, *, internal: bool = False, timeout: float
 ) -> Sample:
-    """Look at all topics and groups.
+    """Take a sample of all topics and groups.
 
     Args:
         admin: Asks the cluster.
         internal: Include Kafka's own topics.
-        timeout: Seconds for each question.
+        timeout: Seconds for each request.
 
     Raises:
         KafkaError: The cluster did not answer, or refused to describe its topics or groups.
@@ -117,7 +117,7 @@ async def take_sample(
 
 
 _Positions = dict[str, dict[TopicPartition, tuple[int, int | None]]]
-"""By group and partition: the position, and the lag if the coordinator knows it."""
+"""By group and partition: the position, and the lag if the coordinator reports it."""
 
 
 async def _positions(

@@ -21,20 +21,20 @@ INT64: Final = 2**63 - 1
 
 
 class Kind(Enum):
-    """What a bound counts from."""
+    """The reference point of a bound."""
 
     START = "start"  # number records after the first one
     END = "end"  # number records before the end (0: the end)
     EXACT = "exact"
-    TIME = "time"  # the first record at or after so many ms
-    STORED = "stored"  # where the group continues
+    TIME = "time"  # the first record at or after this many ms
+    STORED = "stored"  # the group's committed offset
 
 
 class Bound(NamedTuple):
     """One end of a range.
 
     Attributes:
-        kind: What it counts from.
+        kind: Its reference point.
         number: Records, an offset, or milliseconds since the epoch, according to `kind`.
     """
 
@@ -101,7 +101,7 @@ def parse_offset(text: str, now_ms: int | None = None) -> OffsetRange:
 
 
 def parse_time(text: str, now_ms: int | None = None) -> int | None:
-    """Return milliseconds since the epoch, or None if the text is no time."""
+    """Return milliseconds since the epoch, or None if the text is not a time."""
     now = int(time.time() * 1000) if now_ms is None else now_ms
     if text == "now":
         return now
@@ -110,7 +110,7 @@ def parse_time(text: str, now_ms: int | None = None) -> int | None:
     if text.startswith("-"):
         ago = parse_duration(text[1:])
         return None if ago is None else max(now - int(ago * 1000), 0)
-    from datetime import UTC, datetime  # few need it
+    from datetime import UTC, datetime  # rarely used
 
     try:
         when = datetime.fromisoformat(text)

@@ -1,4 +1,5 @@
-"""Turns offset ranges into offsets of partitions: one answer for every command that takes one."""
+"""Resolves offset ranges to offsets of partitions, in the same way for every command that takes
+a range."""
 
 from __future__ import annotations
 
@@ -47,10 +48,10 @@ async def resolve(
         partitions: The partitions.
         wanted: The range.
         committed: The end is the last stable offset.
-        to_end: A range stops at the present end, if not before.
+        to_end: A range stops at the current end, if not before.
 
     Raises:
-        UsageError: The range is `stored`, which only a group knows.
+        UsageError: The range is `stored`, which only a group has.
     """
     if wanted.start.kind is Kind.STORED:
         raise UsageError("the offset 'stored' needs a group: add --group NAME")
@@ -58,7 +59,7 @@ async def resolve(
     first = await lookup.offsets(dict.fromkeys(partitions, EARLIEST))
     last = await lookup.offsets(dict.fromkeys(partitions, LATEST), committed=committed)
     # Records of open transactions are beyond the last stable offset, and a start may be among them:
-    # what precedes it is not asked for, even if it is committed later.
+    # records before it are not requested, even if they are committed later.
     most = await lookup.offsets(dict.fromkeys(partitions, LATEST)) if committed else last
     latest = last if wanted.start.kind is Kind.END else most
     starts = await _offsets(lookup, wanted.start, first, latest)

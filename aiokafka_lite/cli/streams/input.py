@@ -18,7 +18,8 @@ from aiokafka_lite.cli.failures import CommandError
 __all__ = ["CHUNK", "read_chunks"]
 
 CHUNK: Final = 64 * 1024
-"""Bytes of one read: what a pipe holds. Larger chunks are mapped anew each time."""
+"""Bytes of one read: the capacity of a pipe. The memory of larger chunks is mapped again each
+time."""
 
 
 async def read_chunks(
@@ -30,7 +31,7 @@ async def read_chunks(
 
     Args:
         files: The names of the files.
-        until: Once it is done, no more input is waited for.
+        until: Once it is done, this stops waiting for input.
 
     Raises:
         CommandError: A file cannot be read.
@@ -80,7 +81,7 @@ async def _readable(descriptor: int, until: asyncio.Future[Any] | None) -> bool:
     try:
         loop.add_reader(descriptor, ready.set)
     except (PermissionError, OSError):
-        return False  # such as /dev/null, which epoll refuses
+        return False  # such as /dev/null, which epoll rejects
     if until is not None:
         until.add_done_callback(on_done := lambda _: ready.set())
     try:

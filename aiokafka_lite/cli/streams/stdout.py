@@ -2,7 +2,7 @@
 heartbeat.
 
 A regular file is written directly. Everything else is written by a thread, one chunk at a time, and
-the caller waits for it: what `write` returned from has been written.
+the caller waits for it: the bytes are written when `write` returns.
 """
 
 from __future__ import annotations
@@ -74,11 +74,12 @@ class Stdout:
         """Write all the bytes.
 
         Raises:
-            ClosedPipe: The reader is gone.
+            ClosedPipe: The reader closed the pipe.
             OSError: The disk is full, for example.
 
         Cancellation: if the write ends within `LAST_WORD` seconds, this returns, and the next await
-        is cancelled: the caller then knows what was written. Else a part may be written.
+        is cancelled, so the caller knows that the bytes were written. Otherwise, only a part may be
+        written.
         """
         if self._direct:
             self._write(data)

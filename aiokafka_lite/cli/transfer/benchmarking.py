@@ -1,8 +1,8 @@
-"""The work of `bench`: what is measured, and how it is printed.
+"""The work of `bench`: measures, and prints the results.
 
-Latencies of `produce` are those of one record in every run of `RUN`, from the call of `send_many`
-to the acknowledgement; a clock for each record would slow the rest down. Those of `latency` are of
-every record, from before the send until the consumer has it.
+`produce` measures the latency of one record in every run of `RUN`, from the call of `send_many` to
+the acknowledgement; reading the clock for each record would slow down the others. `latency`
+measures every record, from before the send until the consumer has it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Measured", "measure"]
 RUN: Final = 500
 """Records that are sent by one call."""
 PENDING: Final = 200
-"""Runs whose acknowledgements may be missing."""
+"""Maximum number of runs without acknowledgements."""
 STUCK: Final = 30.0
 """Seconds without a record after which `consume` and `latency` give up."""
 _PERCENTILES: Final = (50.0, 95.0, 99.0, 99.9)
@@ -50,7 +50,7 @@ class Measured:
         self._ended = (self._first, time.process_time())
 
     def add(self, records: int, size: int) -> None:
-        """Count records that are done, and their bytes."""
+        """Count completed records, and their bytes."""
         now = (time.perf_counter(), time.process_time())
         if self._began is None:
             if now[0] - self._first < self._warmup:
@@ -93,7 +93,7 @@ async def measure(
     consumer: dict[str, Any],
     timeout: float,
 ) -> int:
-    """Run the action and print what was measured; return the exit status."""
+    """Run the action and print the measurements; return the exit status."""
     async with open_lookup(consumer, timeout) as lookup:
         partitions = (await lookup.partitions([args.topic]))[args.topic]
     measured = Measured(args.warmup)

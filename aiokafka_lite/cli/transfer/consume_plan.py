@@ -1,4 +1,4 @@
-"""What `consume` reads, and how it writes: its arguments, checked."""
+"""The checked arguments of `consume`: what to read, and how to write it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from aiokafka_lite.cli.offsets.offset_grammar import Kind, OffsetRange, parse_of
 __all__ = ["METADATA_MS", "Plan"]
 
 METADATA_MS: Final = 10_000
-"""How old a reader's metadata becomes: a partition or topic that was added is read by then."""
+"""Maximum age of a reader's metadata, and so the maximum delay until an added partition or topic
+is read."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """What to read, and how to write it: the arguments of `consume`, checked."""
+    """The checked arguments of `consume`: what to read, and how to write it."""
 
     topics: Sequence[str]
     regex: bool
@@ -48,7 +49,7 @@ class Plan:
         """Check the arguments.
 
         Raises:
-            UsageError: One is invalid, or two contradict each other.
+            UsageError: An argument is invalid, or two contradict each other.
         """
         if settings.sources.get("group.id") == "-X":
             raise UsageError("-X group.id: use -g, or --share-group")
@@ -101,7 +102,7 @@ def _complete(arguments: dict[str, Any], args: argparse.Namespace, offset: Offse
 
 
 def _check_share_group(args: argparse.Namespace) -> None:
-    """Refuse what a share group does not have: positions, and records that a reader skips."""
+    """Refuse options that a share group does not support: positions, and skipping records."""
     refused = {
         "-g": args.group is not None,
         "-p": args.partitions is not None,
@@ -149,7 +150,7 @@ def _check_group(args: argparse.Namespace, offset: OffsetRange) -> None:
 def _filter(texts: Sequence[str]) -> Callable[[Sequence[Record]], list[Record]] | None:
     if not texts:
         return None
-    from aiokafka_lite.cli.formats.record_filters import parse_filters  # few need it
+    from aiokafka_lite.cli.formats.record_filters import parse_filters  # rarely used
 
     return parse_filters(texts)
 

@@ -2,11 +2,11 @@
 
 Non-obvious:
 - A range ends at an offset, not at a record: control records and compaction leave offsets without
-  a record, so the position of a partition decides whether it is done, not what was read.
+  a record, so the position of a partition, not its last record, decides whether it is done.
 - A group's offsets are committed after their records were written, and never those of records
   that were read but not written.
-- When the group takes a partition away, its offsets that are not committed by then are forgotten,
-  with those of records that are being written meanwhile: the next owner may have read further.
+- When the group revokes a partition, its uncommitted offsets are dropped, including those of
+  records that are being written: the next owner may have read further.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = ["consume"]
 LOOK_EVERY: Final = 0.1
 """Seconds without records after which the positions are compared with the ends."""
 DISCOVER_EVERY: Final = 1.0
-"""Seconds between two looks for partitions that were added to what is followed."""
+"""Seconds between two checks for partitions that were added to the followed topics."""
 
 
 async def consume(plan: Plan) -> int:
     """Read and write until the range, the count or the input ends; return the exit status."""
     if plan.share_group is not None:
-        from aiokafka_lite.cli.transfer.share_consuming import consume_share  # few need it
+        from aiokafka_lite.cli.transfer.share_consuming import consume_share  # rarely used
 
         return await consume_share(plan)
     if plan.group is not None:
@@ -104,7 +104,7 @@ def _notice_moved(plan: Plan, ranges: dict[TopicPartition, Resolved]) -> None:
 async def _consume_as_member(plan: Plan) -> int:
     if not plan.regex:
         async with open_lookup(plan.arguments, plan.timeout) as lookup:
-            await lookup.partitions(plan.topics)  # a typo is an error now, not a long wait
+            await lookup.partitions(plan.topics)  # so that a typo is an error now, not a long wait
     consumer = AIOKafkaConsumer(**plan.arguments)
     reading = _Reading(plan, consumer, {})
     listener = reading.listener()
@@ -180,22 +180,23 @@ class _Reading:
         self._output = RecordOutput(plan.write)
         self._loop = asyncio.get_running_loop()
         self._written: dict[TopicPartition, Any] = {}  # to commit
-        self._writing: TopicPartition | None = None  # None if the group took it away meanwhile
+        self._writing: TopicPartition | None = None  # None if the group revoked it meanwhile
         self._uncommitted = 0
 
     def is_over(self) -> bool:
-        """True if every partition is done, or enough was written."""
+        """True if every partition is done, or enough records were written."""
         return self._left == 0 or not (self.open or self.follows)
 
     def watch_ends(self, lookup: Lookup) -> None:
-        """End with an error if an end that exists now is deleted; one to come is waited for."""
+        """End with an error if an existing end is deleted; wait for an end that does not exist
+        yet."""
         end = self._plan.offset.end
         if self._ends and (self._plan.to_end or end is None or end.kind is not Kind.EXACT):
             every, now = self._plan.timeout, self._loop.time()
             self._missing = MissingEnds(lookup, self._ends, every, now)
 
     def listener(self) -> Any:
-        """The listener that commits before the group takes partitions away."""
+        """The listener that commits before the group revokes partitions."""
         from aiokafka_lite.abc import ConsumerRebalanceListener
 
         reading = self
@@ -219,7 +220,7 @@ class _Reading:
         return Listener()
 
     async def run(self) -> int:
-        """Read until it is over."""
+        """Read until the run is complete."""
         last = committed_at = looked_at = self._loop.time()
         try:
             async with self._output.stdout.until_closed(), self._consumer.batches() as batches:
@@ -252,7 +253,7 @@ class _Reading:
             await self.commit()
 
     def forget(self, partitions: set[TopicPartition], why: object) -> None:
-        """Forget the offsets of partitions that may be another reader's now."""
+        """Drop the offsets of partitions that another reader may own now."""
         for tp in sorted(partitions):
             unfinished = tp == self._writing
             if unfinished:
@@ -267,13 +268,13 @@ class _Reading:
                 )
 
     async def commit(self, only: set[TopicPartition] | None = None) -> None:
-        """Commit what was written, of these partitions or of all."""
+        """Commit the offsets of written records, of these partitions or of all."""
         if self._plan.group is None or not self._plan.commit:
             return
         chosen = {tp: at for tp, at in self._written.items() if only is None or tp in only}
         if chosen:
             await self._consumer.commit(chosen)
-        for tp, at in chosen.items():  # only now: a cancelled commit is made again at the end
+        for tp, at in chosen.items():  # only now: a cancelled commit is repeated at the end
             if self._written.get(tp) is at:
                 del self._written[tp]
 
@@ -322,7 +323,7 @@ class _Reading:
 
     async def _close_finished(self) -> None:
         """Close partitions whose position passed their end over offsets without a record."""
-        # The position in a topic that was deleted meanwhile is looked up forever.
+        # The position in a topic that was deleted meanwhile would be looked up forever.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LOOK_EVERY):
                 for tp in [tp for tp in self.open if tp in self._ends]:

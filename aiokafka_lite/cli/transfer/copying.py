@@ -1,11 +1,11 @@
-"""`topic copy`: copies the records of a topic into another one, also of another cluster.
+"""`topic copy`: copies the records of a topic to another one, possibly in another cluster.
 
-Keys, values, headers and timestamps are copied as bytes. Each partition goes into the partition of
-its number, in order, unless the keys choose it.
+Keys, values, headers and timestamps are copied as bytes. Each partition is copied to the partition
+with the same number, in order, unless the keys choose it.
 
 Non-obvious:
 - Only committed records are copied, up to the last stable offset at the start.
-- A copy that is repeated after a failure copies records again: it keeps no offsets.
+- If a copy is repeated after a failure, it copies records again, because it stores no offsets.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from aiokafka_lite.structs import TopicPartition
 __all__ = ["CopyPlan", "copy_topic"]
 
 PENDING: Final = 50_000
-"""Records that may wait for their acknowledgement."""
+"""Maximum number of records without an acknowledgement."""
 EMBEDDED: Final = "4-cGgsIJTKyin2--2CwHzQ"
 """The id of all embedded clusters, unless they have a seed. Their topics share ids, too."""
 IDLE: Final = 0.1
@@ -45,7 +45,7 @@ IDLE: Final = 0.1
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """What to copy where: the arguments of `topic copy`, checked."""
+    """The checked arguments of `topic copy`: what to copy, and where."""
 
     source: str
     target: str
@@ -62,7 +62,7 @@ class CopyPlan:
         """Check the arguments; prompt for the passwords of both clusters.
 
         Raises:
-            UsageError: One is invalid, or two contradict each other.
+            UsageError: An argument is invalid, or two contradict each other.
         """
         settings = gather(args)
         there = _settings_there(args, settings)
@@ -97,7 +97,7 @@ def _settings_there(args: argparse.Namespace, here: Settings) -> Settings:
         ("bootstrap", "config_file", "user", "password", "sasl_mechanism", "ca"), None
     )
     changed = vars(args) | nothing | {"profile": args.to_profile, "options": [], "tls": False}
-    # AIOKAFKA_LITE_* variables override profiles, but they are about the source.
+    # AIOKAFKA_LITE_* variables override profiles, but they apply to the source.
     environ = {
         name: value
         for name, value in os.environ.items()
@@ -107,7 +107,7 @@ def _settings_there(args: argparse.Namespace, here: Settings) -> Settings:
 
 
 async def copy_topic(plan: CopyPlan) -> int:
-    """Copy what is there now; return the exit status."""
+    """Copy the records that exist now; return the exit status."""
     async with (
         open_lookup(plan.reading, plan.timeout) as here,
         open_lookup(plan.writing, plan.timeout) as there,
@@ -158,7 +158,7 @@ async def _check_target(plan: CopyPlan, here: Lookup, there: Lookup, count: int)
 
 
 def _is_same(one: Metadata, other: Metadata, topic: str) -> bool:
-    """True if a topic of two clusters is one, even if it is seen through different listeners."""
+    """True if two topics are the same one, even if they are reached through different listeners."""
     if one.cluster_id != other.cluster_id:
         return False
     # Clusters share an id, too: Kafka's container image and many Compose files contain a fixed one.
@@ -178,7 +178,7 @@ class _Copying:
 
     Attributes:
         count: Records that were acknowledged.
-        failures: Records that were not.
+        failures: Records that failed.
     """
 
     def __init__(self, plan: CopyPlan, ranges: dict[TopicPartition, Resolved]) -> None:
@@ -241,7 +241,7 @@ class _Copying:
         await self._settle(PENDING)
 
     async def _settle(self, most: int) -> None:
-        """Wait for acknowledgements until at most so many are missing."""
+        """Wait for acknowledgements until at most this many are missing."""
         while len(self._waiting) > most:
             tp, offset, ack = self._waiting.popleft()
             try:
@@ -259,7 +259,7 @@ class _Copying:
         self, consumer: AIOKafkaConsumer, only: TopicPartition | None = None
     ) -> None:
         """Close partitions whose position passed their end, also over offsets without a record."""
-        # The position in a topic that was deleted meanwhile is looked up forever.
+        # The position in a topic that was deleted meanwhile would be looked up forever.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(IDLE):
                 for tp in list(self._ends) if only is None else [only]:

@@ -1,8 +1,8 @@
 """Finds partitions and topics that are added while `consume` follows topics.
 
 Non-obvious:
-- What is added is read from its first record, because all of it is new; but a time of `-o` counts
-  there, too: producers may send old timestamps.
+- An added partition is read from its first record, because all of its records are new. But a time
+  of `-o` applies there, too, because producers may send old timestamps.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ __all__ = ["Discovery"]
 
 
 class Discovery:
-    """Knows the partitions that are followed.
+    """Tracks the partitions that are followed.
 
     Args:
         lookup: Open as long as topics are followed. Its metadata is refreshed in the background.
-        plan: With the topics, or with the patterns that their names match.
+        plan: Has the topics, or the patterns for their names.
         known: The partitions that are read already.
     """
 
@@ -40,7 +40,7 @@ class Discovery:
     async def added(self) -> dict[TopicPartition, int]:
         """Return partitions that were added since the last call, and where to begin in each.
 
-        It sends requests only if there are some. If their offsets cannot be looked up for now, the
+        It sends requests only if there are any. If their offsets cannot be looked up for now, the
         next call tries again.
 
         Raises:

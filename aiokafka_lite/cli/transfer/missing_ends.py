@@ -1,8 +1,8 @@
-"""Notices that an end will never be reached: its topic was deleted, or its log became shorter.
+"""Detects that an end will never be reached: its topic was deleted, or its log was truncated.
 
 Non-obvious:
-- A broker that lags behind may not know a topic for a moment, so only the second look counts.
-- While a partition has no leader, nothing is known: reading waits for it.
+- A broker that lags behind may briefly lack a topic, so only the second check counts.
+- While a partition has no leader, its end is unknown: reading waits for the leader.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["MissingEnds"]
 
 
 class MissingEnds:
-    """Looks for ends again that a reader waits for.
+    """Checks the ends that a reader waits for.
 
     Args:
         lookup: Open as long as the reader.
         ends: The offsets before which reading stops. The log had them when reading began.
-        every: Seconds without records after which to look, and between two looks.
+        every: Seconds without records after which to check, and between two checks.
         now: The loop's time.
     """
 
@@ -43,15 +43,15 @@ class MissingEnds:
         self._suspected = False
 
     def on_records(self, now: float) -> None:
-        """Records arrived: nothing is wrong."""
+        """Records arrived: reset the check."""
         self._since = now
         self._suspected = False
 
     async def look(self, partitions: Collection[TopicPartition], now: float) -> None:
-        """Look whether these partitions still have their ends, if it is time.
+        """Check that these partitions still have their ends, if a check is due.
 
         Raises:
-            CommandError: One does not.
+            CommandError: A partition no longer has its end.
         """
         if now - self._since < self._every:
             return

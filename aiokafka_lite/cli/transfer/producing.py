@@ -1,9 +1,9 @@
 """Sends a stream of records to a topic, in constant memory, and accounts for each of them.
 
 Non-obvious:
-- A record that is invalid by itself (too large, not JSON, no such partition) is reported and the
-  rest is sent. Any other failure ends the reading, because the next record would fail, too.
-- At most `PENDING` records wait for their acknowledgement. So memory does not grow with the input.
+- A record that is itself invalid (too large, not JSON, no such partition) is reported, and the
+  others are sent. Any other failure ends the reading, because the next record would fail, too.
+- At most `PENDING` records wait for their acknowledgement, so memory does not grow with the input.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ __all__ = ["Plan", "produce"]
 
 PENDING: Final = 50_000
 SETTLE_EVERY: Final = 0.1
-"""Seconds between two looks for results while no input arrives."""
+"""Seconds between two checks for results while no input arrives."""
 STOP_WITHIN: Final = 5.0
-"""Seconds to deliver what was sent before Ctrl-C."""
+"""Seconds to deliver the records that were sent before Ctrl-C."""
 TRANSACTION_MS: Final = 900_000
 """The brokers' default for the longest transaction (transaction.max.timeout.ms)."""
 _INVALID: Final = (MessageSizeTooLargeError, IllegalArgumentError)
-"""Failures of one record by itself."""
+"""Failures that concern only one record."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """What to send, and how: the arguments of `produce`, checked."""
+    """The checked arguments of `produce`: what to send, and how."""
 
     topic: str
     files: Sequence[str]
@@ -91,7 +91,7 @@ class Plan:
         """Check the arguments.
 
         Raises:
-            UsageError: One is invalid, or two contradict each other.
+            UsageError: An argument is invalid, or two contradict each other.
         """
         for flag, option in (("compress", "compression.type"), ("acks", "acks")):
             if getattr(args, flag) is not None:
@@ -140,7 +140,7 @@ def _reader(args: argparse.Namespace) -> ValueReader | Reader:
     if args.value not in ("auto", "json") or (args.value != "auto" and not args.json):
         raise UsageError("--value is `auto` or `json`, and needs -J")
     if args.json:
-        from aiokafka_lite.cli.formats.json_lines import json_line_reader  # few need it
+        from aiokafka_lite.cli.formats.json_lines import json_line_reader  # rarely used
 
         return LineReader(json_line_reader(args.value), skip_empty=True)
     if args.key_delimiter is not None:
@@ -170,13 +170,13 @@ def _header(pair: str) -> tuple[str, bytes | None]:
     name, equals, value = pair.partition("=")
     if not name:
         raise UsageError(f"-H {pair!r} is not NAME=VALUE")
-    # Bytes that are no UTF-8 come from the command line as surrogates.
+    # Bytes on the command line that are not UTF-8 arrive as surrogates.
     return name, value.encode(errors="surrogateescape") if equals else None
 
 
 async def produce(plan: Plan) -> int:
     """Send everything; return 0 if every record was stored, else 1."""
-    # The failure of each record is reported here, whether its ack was awaited or looked at.
+    # The failure of each record is reported here, so it counts as retrieved.
     log = logging.getLogger("aiokafka_lite.producer.sending.sender")
     log.addFilter(_is_not_of_unawaited_acks)
     try:
@@ -207,7 +207,7 @@ async def _produce(plan: Plan) -> int:
                         )
             else:
                 await sending.everything()
-        except ClosedPipe:  # unlike a reader, this has not done what it was asked to do
+        except ClosedPipe:  # unlike for a reader, this is a failure
             ended = (
                 "the transaction is aborted"
                 if plan.transactional
@@ -232,13 +232,13 @@ async def _start(producer: AIOKafkaProducer, plan: Plan) -> None:
 
 
 async def _check_topic(producer: AIOKafkaProducer, plan: Plan) -> None:
-    """Refuse a topic that does not exist, so that a typo creates none."""
+    """Refuse a topic that does not exist, so that a typo does not create one."""
     topic = plan.topic
     request = PerVersion(
         MetadataRequest, lambda version: metadata_request([topic], version, auto_create=False)
     )
     deadline = asyncio.get_running_loop().time() + plan.timeout
-    # Any broker knows; one that is down must not fail the command.
+    # Any broker can answer; one that is down must not fail the command.
     response = await call(producer._cluster, request, ANY, deadline, patience=plan.timeout / 2)
     code = response.topics[0].error_code if response.topics else 0
     if code == 3:  # UNKNOWN_TOPIC_OR_PARTITION
@@ -256,7 +256,7 @@ class _Sending:
         self.failures = 0
         self._producer = producer
         self._plan = plan
-        # Acknowledgements to come: the number of the first record, the acks, the records (for
+        # Pending acknowledgements: the number of the first record, the acks, the records (for
         # --report).
         self._waiting: deque[tuple[int, Sequence[Any], Sequence[Any]]] = deque()
         self._pending = 0
@@ -271,7 +271,7 @@ class _Sending:
         """Read and send until the input ends, and wait for every acknowledgement.
 
         Raises:
-            CommandError: A file cannot be read, or the input does not fit the format.
+            CommandError: A file cannot be read, or the input does not match the format.
         """
         plan, reader = self._plan, self._plan.reader
         simple = plan.report is None and not plan.null
@@ -296,14 +296,14 @@ class _Sending:
                     await self._send_items(items)
                 if self._stopped:
                     break
-        except CommandError as error:  # what was read before it is sent
+        except CommandError as error:  # records that were read before it are sent
             problem = error
         except BaseException:
             settling.cancel()
             await asyncio.wait([settling])
             raise
         self._ended.set()
-        await settling  # raises what ended it, such as ClosedPipe
+        await settling  # raises the exception that ended it, such as ClosedPipe
         await self._settle(0)
         if problem is not None:
             raise problem
@@ -333,7 +333,7 @@ class _Sending:
                 return
 
     async def _after_refusal(self, values: Sequence[bytes], error: Exception) -> None:
-        """Account for the values before the one that was refused, and send those after it."""
+        """Record the values before the refused one, and send those after it."""
         acks: Sequence[Any] = getattr(error, "sent", ())
         if acks:
             await self._sent(acks, values[: len(acks)])
@@ -423,7 +423,7 @@ class _Sending:
                 await self._settle(0, wait=False)
 
     async def _settle(self, most: int, *, wait: bool = True) -> None:
-        """Report results until at most so many are missing; `wait` for those to come."""
+        """Report results until at most this many are missing; with `wait`, wait for them."""
         if self._pending > most:
             async with self._settling:  # results are reported in the order of the records
                 while self._pending > most and (wait or _all_done(self._waiting[0][1])):
@@ -462,7 +462,7 @@ class _Sending:
             await self._stdout.write((record.value or b"") + b"\n")
 
     def _paced(self, items: Sequence[Any]) -> list[Sequence[Any]]:
-        """Cut a run into pieces of about a tenth of a second at the given rate."""
+        """Split a run into pieces of about a tenth of a second at the given rate."""
         if self._plan.rate is None:
             return [items] if items else []
         size = max(1, int(self._plan.rate / 10))

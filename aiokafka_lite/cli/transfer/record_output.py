@@ -1,4 +1,4 @@
-"""Writes records to standard output in a format, and reports those that do not fit it."""
+"""Writes records to standard output in a format, and reports those that cannot be written in it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from aiokafka_lite.cli.streams.stdout import Stdout
 __all__ = ["RecordOutput"]
 
 PIECE: Final = 60_000
-"""Bytes of one piece, about. The C library gives the memory of larger ones back to the system each
-time, and taking it again costs a fault for each page: together more than decoding the records."""
+"""Approximate bytes of one piece. The C library returns the memory of larger pieces to the
+system each time, and allocating it again costs a page fault for each page: together, this costs
+more than decoding the records."""
 MOST: Final = 2048
 """Records of one piece."""
 
@@ -21,14 +22,14 @@ R = TypeVar("R", bound=Record)
 
 
 class RecordOutput:
-    """Where `consume` writes.
+    """The output of `consume`.
 
     Args:
-        write: Writes records; it raises ValueError for one that does not fit.
+        write: Writes records; it raises ValueError for one that it cannot write.
 
     Attributes:
         stdout: Standard output.
-        failures: How many records could not be written.
+        failures: Number of records that could not be written.
     """
 
     def __init__(self, write: RecordWriter) -> None:
@@ -41,7 +42,7 @@ class RecordOutput:
         """Write consecutive records of one partition, and return those that were written.
 
         Raises:
-            ClosedPipe: The reader of stdout is gone.
+            ClosedPipe: The reader of stdout closed the pipe.
             OSError: The disk is full, for example.
 
         Cancellation: as for `Stdout.write`.

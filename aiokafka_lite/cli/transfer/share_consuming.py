@@ -1,8 +1,8 @@
-"""`consume --share-group`: reads as a member of a share group, and acknowledges what was written.
+"""`consume --share-group`: reads as a member of a share group, and acknowledges written records.
 
 Non-obvious:
-- Records are acknowledged after they were written to stdout, never before. A record that was
-  written may come again if its lock's time was over meanwhile; that is reported.
+- Records are acknowledged after they were written to stdout, never before. A written record may be
+  delivered again if its lock expired meanwhile; this is reported.
 - `--ack release` marks nothing: closing the consumer releases the records. If each were released at
   once, the group would deliver it to this reader again, until it reached the limit of deliveries.
 """
@@ -26,7 +26,7 @@ from aiokafka_lite.share.share_record import ShareRecord, ShareRecords
 __all__ = ["consume_share"]
 
 PENDING: Final = 20
-"""Reads whose acknowledgements may be without a result."""
+"""Maximum number of reads whose acknowledgements have no result yet."""
 LOOK_EVERY: Final = 1.0
 """Seconds that a read waits for records."""
 
@@ -41,7 +41,7 @@ _WAYS: Final[dict[str, _Acknowledge | None]] = {
 async def consume_share(plan: Plan) -> int:
     """Read and write until the count or the idle time ends it; return the exit status."""
     async with open_lookup(plan.arguments, plan.timeout) as lookup:
-        await lookup.partitions(plan.topics)  # a typo is an error now, not a long wait
+        await lookup.partitions(plan.topics)  # so that a typo is an error now, not a long wait
     consumer = AIOKafkaShareConsumer(*plan.topics, **plan.arguments)
     reading = _Reading(plan, consumer)
     try:
@@ -69,7 +69,7 @@ class _Reading:
         return bool(self._output.failures or self._lost)
 
     async def run(self) -> None:
-        """Read until it is over, and wait for the results of the acknowledgements."""
+        """Read until the run is complete, and wait for the results of the acknowledgements."""
         loop = asyncio.get_running_loop()
         left, idle = self._plan.count, self._plan.idle
         wait = LOOK_EVERY if idle is None else min(idle, LOOK_EVERY)
@@ -96,7 +96,7 @@ class _Reading:
                 self._pending.append((written[0], self._acknowledge(written)))
 
     def report_results(self) -> None:
-        """Report the acknowledgements that failed, of those that have a result."""
+        """Report failed acknowledgements among those that have a result."""
         while self._pending and self._pending[0][1].done():
             first, acknowledgement = self._pending.popleft()
             failures = list(acknowledgement.failures.values())
