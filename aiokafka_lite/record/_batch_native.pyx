@@ -57,7 +57,7 @@ cdef inline Py_ssize_t sized(Py_ssize_t length) noexcept nogil:
 
 
 cdef inline uint8_t *put_sized(uint8_t *p, object field) noexcept:
-    """Write None or bytes after the length."""
+    """Write None or bytes, preceded by the length."""
     cdef Py_ssize_t length
     if field is None:
         p[0] = 1
@@ -235,7 +235,7 @@ cdef class BatchBuilder:
             check_level(compression, level)
         if self.count == 0:
             raise IllegalStateError("An empty batch cannot be sealed")
-        self.sealed = True  # first, because the event loop runs on while a thread compresses
+        self.sealed = True  # first, because the event loop continues while a thread compresses
         if self._capacity() < self.size:
             raise IllegalStateError("The batch's buffer was resized")
         if compression is NONE:

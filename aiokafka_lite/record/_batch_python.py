@@ -55,7 +55,7 @@ _NULL: Final = _varint(-1)
 
 
 def _sized(field: Bytes | None, what: str) -> bytes:
-    """Encode a nullable field after its length."""
+    """Encode a nullable field, preceded by its length."""
     if field is None:
         return _NULL
     if isinstance(field, memoryview):
@@ -69,7 +69,7 @@ def _sized(field: Bytes | None, what: str) -> bytes:
 
 
 def encoded_headers(headers: object) -> bytes:
-    """Encode headers as in a record, after their count."""
+    """Encode headers as in a record, preceded by their count."""
     parts: list[bytes] = []
     if not isinstance(headers, Iterable):
         raise TypeError(f"headers must be (str, bytes or None) pairs, not {headers!r}")
@@ -227,7 +227,7 @@ class BatchBuilder:
         storage = self._storage
         if storage is None or not self.count:
             raise IllegalStateError("An empty batch cannot be sealed")
-        self.sealed = True  # first, because the event loop runs on while a thread compresses
+        self.sealed = True  # first, because the event loop continues while a thread compresses
         if compression is Compression.NONE:
             batch: bytearray | memoryview = memoryview(storage)[: self._position]
         else:

@@ -42,7 +42,7 @@ def _rotated(number: int, bits: int) -> int:
 
 
 def with_right_checksum(frame: bytes) -> bytes:
-    """Return the frame with the checksum that lz4 libraries expect, whichever it carries."""
+    """Return the frame with the checksum that lz4 libraries expect, whichever it has."""
     at = _checksum_at(frame)
     right = xxhash32(frame[_FLG_AT:at]) >> 8 & 0xFF
     broken = xxhash32(frame[:at]) >> 8 & 0xFF

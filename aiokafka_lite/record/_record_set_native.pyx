@@ -109,10 +109,10 @@ cdef class RecordPicker:
 
 
 # Not cleared by the collector: that would drop the buffer's owner without releasing the buffer. The
-# buffer is taken of what lies under a memoryview, never of the memoryview itself: that one is
-# cleared with its garbage cycle while a buffer of it is still exported, and CPython then crashes.
-# Only bytes and bytearray are trusted to return the same memory each time (PEP 688 does not promise
-# it); data in any other type is copied.
+# buffer is acquired from the object under a memoryview, never from the memoryview itself: the
+# collector clears a memoryview with its cycle while a buffer of it is still exported, and CPython
+# then crashes. Only bytes and bytearray are trusted to return the same memory each time (PEP 688
+# does not promise it); data in any other type is copied.
 @cython.final
 @cython.no_gc_clear
 cdef class RecordSet:
@@ -207,7 +207,7 @@ cdef class RecordSet:
         return out
 
     cdef Py_ssize_t take_v2(self, list out, Py_ssize_t room, RecordPicker picker) except -1:
-        """Read records of the open batch; return the room that is left."""
+        """Read records of the open batch; return the remaining room."""
         cdef RawRecord raw
         cdef ConsumerRecord record
         cdef BatchContext context = self.context
@@ -287,7 +287,7 @@ cdef class RecordSet:
         return True
 
     cdef Py_ssize_t take_messages(self, list out, Py_ssize_t room, RecordPicker picker) except -1:
-        """Read messages of the open set; return the room that is left."""
+        """Read messages of the open set; return the remaining room."""
         cdef BatchContext context
         cdef ConsumerRecord record
         cdef int64_t offset
@@ -415,7 +415,7 @@ cdef class RecordSet:
         if not attributes & CONTROL and self.after <= self.next_offset:
             return True
         if count == 0 and (attributes & CONTROL or size == HEADER_SIZE):
-            return True  # compaction left nothing that a codec could decompress
+            return True  # after compaction, there is nothing to decompress
         if attributes & CODEC_MASK:
             payload = decompress(
                 self.view(b + HEADER_SIZE, size - HEADER_SIZE), attributes & CODEC_MASK,

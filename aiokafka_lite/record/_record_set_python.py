@@ -155,14 +155,14 @@ class RecordSet:
         return out
 
     def raise_limit(self, decompressed_limit: int) -> bool:
-        """Read on with a higher limit after a batch exceeded the old one.
+        """Continue with a higher limit after a batch exceeded the old one.
 
         Args:
             decompressed_limit: Maximum bytes of one decompressed batch from now on.
 
         Returns:
             True if that RecordTooLargeError was pending; `read()` opens the batch again. False if
-            nothing changed: another error is pending or none, or the limit is not higher.
+            nothing changed: another error or no error is pending, or the limit is not higher.
         """
         error = self._error
         if error is None or error[0] is not RecordTooLargeError:
@@ -260,7 +260,7 @@ class RecordSet:
         if header.control or self._after <= self.next_offset:
             return None
         if not header.record_count and size == HEADER_SIZE:
-            return None  # compaction left nothing that a codec could decompress
+            return None  # after compaction, there is nothing to decompress
         return self._parse(header, self._payload(header, size), self.next_offset)
 
     def _payload(self, header: BatchHeader, size: int) -> bytes:

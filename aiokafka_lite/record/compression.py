@@ -342,7 +342,7 @@ def _zstd_decompress(data: Bytes, limit: int) -> bytes:
         decompressor = _contexts.zstd_decompressor = zstandard.ZstdDecompressor()
     try:
         claimed = zstandard.frame_content_size(data)
-        # Not for 0: the library would not look at what follows an empty frame.
+        # Not for 0: the library would ignore the data after an empty frame.
         if 0 < claimed <= min(limit, max(_CHUNK, _ZSTD_TRUSTED_RATIO * len(data))):
             try:
                 return decompressor.decompress(data, allow_extra_data=False)
@@ -377,7 +377,8 @@ def _zstd_fits(data: Bytes, limit: int) -> bool:
 
 
 def _zstd_stream(decompressor: "zstandard.ZstdDecompressor", data: Bytes, limit: int) -> bytes:
-    """Decompress frame by frame, in steps so small that none exceeds the limit by more than it."""
+    """Decompress frame by frame, in steps so small that no step exceeds the limit by more than
+    the limit itself."""
     out: list[bytes] = []
     room = limit
     with memoryview(data) as view:

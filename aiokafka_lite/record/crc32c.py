@@ -1,7 +1,7 @@
 """CRC-32C (Castagnoli), from the crc32c package's native module.
 
 Only that module is loaded, because the package reads its version through importlib.metadata, which
-would be a quarter of this package's import time. For the same reason pathlib is not used.
+would take a quarter of this package's import time. For the same reason pathlib is not used.
 """
 
 import os

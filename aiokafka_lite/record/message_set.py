@@ -6,8 +6,8 @@
 
 A compressed message wraps a message set in its value. Its offset is that of the last message in
 it; the inner offsets are absolute in v0 and count from 0 in v1. With LogAppendTime the wrapper's
-timestamp holds for all of them. Producers other than Java's write the offset 0 for a v1 wrapper,
-whatever it wraps. Source: org.apache.kafka.common.record.LegacyRecord, KIP-31, KIP-32.
+timestamp holds for all of them. Producers other than Java's write the offset 0 for every v1
+wrapper. Source: org.apache.kafka.common.record.LegacyRecord, KIP-31, KIP-32.
 """
 
 import struct
@@ -122,7 +122,8 @@ def _last_offset(data: bytes) -> int:
 
 
 def _base_offset(wrapper: _Entry, last: int) -> int:
-    """Return what the offsets of wrapped messages, of which the last has `last`, count from."""
+    """Return the base of the offsets of wrapped messages; the last of them has the offset
+    `last`."""
     offset = wrapper.message.offset
     if wrapper.magic:
         return offset - last if offset else 0  # 0: as a producer wrote it

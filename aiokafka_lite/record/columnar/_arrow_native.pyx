@@ -3,8 +3,8 @@
 # cython: binding=False, auto_pickle=False, embedsignature=True, embedsignature.format=clinic
 """Native `ArrowRows`. The twin is its specification.
 
-A call goes over its rows twice without the GIL: once to see how many fit, which measures what they
-need and checks every range against the data; then, with memory for all of it, to copy.
+A call passes over its rows twice without the GIL. The first pass determines how many rows fit,
+measures their memory, and checks every range against the data. The second pass copies them.
 """
 
 cimport cython
@@ -482,7 +482,7 @@ cdef bytearray cut(bytearray buffer, Py_ssize_t size):
 cdef bint measure_headers(
     Source *source, int32_t start, int32_t entries, int64_t *names, int64_t *values
 ) noexcept nogil:
-    """Compute the most bytes that one row's headers need; False if they leave the data."""
+    """Compute the most bytes that one row's headers need; False if they are outside the data."""
     cdef const uint8_t *p = source.data + start
     cdef const uint8_t *end = source.data + source.size
     cdef int64_t length = 0

@@ -26,7 +26,7 @@ __all__ = ["Columns", "columns_of", "read_columns"]
 
 def columns_of(records: "Sequence[ConsumerRecord[bytes, bytes]]") -> "Columns | None":
     """Return records of one partition as columns, with keys and values copied; None if empty."""
-    # Seldom needed; the twin imports those of the whole record layer.
+    # Rarely needed; the twin imports the twins of the whole record layer.
     from aiokafka_lite.record.columnar import _columns_python
 
     return _columns_python.columns_of(records)
