@@ -4,8 +4,8 @@ A finder in front of all others gives `aiokafka.x` the module object of `aiokafk
 each class and each exception exists once under both names. (An entry in `sys.modules` alone would
 load submodules twice, and `except` would miss their exceptions.)
 
-The root module `aiokafka` is an object of its own, because libraries decide by
-`aiokafka.__version__`: it is that of the aiokafka release whose API this is.
+The root module `aiokafka` is a separate object, because libraries check `aiokafka.__version__`: it
+is the version of the aiokafka release whose API this package has.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Private names of aiokafka that libraries read, so that those libraries work with these clients.
 
-They are no part of the public API: each stays only as long as a library named here reads it.
+They are not part of the public API: each one stays only as long as a library named here reads it.
 
 | name | read by |
 |---|---|
@@ -66,7 +66,7 @@ class SenderTaskNames:
     """Methods of the one task that sends aiokafka's batches; here, there is one per broker.
 
     Args:
-        error: Returns the error after which nothing is sent any more, or None.
+        error: Returns the error after which nothing more is sent, or None.
         closed: Returns True once the sender was closed.
     """
 
@@ -77,7 +77,7 @@ class SenderTaskNames:
         self._closed = closed
 
     def done(self) -> bool:
-        """True if nothing is sent any more: the producer was stopped, or failed for good."""
+        """True if nothing more is sent: the producer was stopped, or failed for good."""
         return self._closed() or self._error() is not None
 
     def cancelled(self) -> bool:

@@ -1,6 +1,6 @@
 """aiokafka's classes for subscriptions and assignments, which its assignors read and return.
 
-They hold the fields of version 0, with which every version begins, whatever `version` says.
+They hold the fields of version 0, with which every version begins, regardless of `version`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Turns `partition_assignment_strategy` into the assignors of a member.
+"""Converts `partition_assignment_strategy` to the assignors of a member.
 
 Built-in assignors run natively. Any other class is an application's assignor in aiokafka's form;
 `ClassAssignor` adapts it to the membership, which exchanges bytes with one object for each member.
 
 Non-obvious: such a class does not see the partitions that members keep while they rebalance, but
-members of the same assignor may cooperate: those of a Java group, or those that use our class where
-this member uses a subclass. What they own is withheld from others until they have revoked it.
+other members with the same assignor may cooperate: those of a Java group, or those that use the
+built-in class where this member uses a subclass. The partitions that they own are withheld from
+others until they have revoked them.
 """
 
 from __future__ import annotations
@@ -188,8 +189,9 @@ def _without_moving(
 
 @contextmanager
 def _uncancelled() -> Iterator[None]:
-    """Take a cancellation that an assignor raises, such as the result of a cancelled future, as an
-    error: it would end a task of the membership unnoticed, and the consumer would wait forever."""
+    """Convert a cancellation that an assignor raises, such as the result of a cancelled future,
+    to an error. Otherwise, it would end a task of the membership unnoticed, and the consumer
+    would wait forever."""
     try:
         yield
     except CancelledError as error:

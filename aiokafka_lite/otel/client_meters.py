@@ -1,10 +1,10 @@
 """`meter`: a client's metrics as observable instruments.
 
 Non-obvious:
-- A reader of the SDK collects in a thread of its own. The values are read in the client's event
-  loop, in one snapshot for all instruments.
-- There is one set of instruments for a provider, whatever the number of clients: a second
-  instrument with the same name would count twice. The clients are held weakly.
+- A reader of the SDK collects in its own thread. The values are read in the client's event loop, in
+  one snapshot for all instruments.
+- Each provider has one set of instruments, regardless of the number of clients: a second instrument
+  with the same name would count twice. The clients are held weakly.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FRESH_FOR: Final = 0.5
 """Seconds for which a snapshot serves all instruments of one collection."""
 
 LOOP_TIMEOUT: Final = 1.0
-"""Seconds that an event loop has to answer; a client whose loop is blocked is left out."""
+"""Seconds that an event loop has to answer; a client whose loop is blocked is omitted."""
 
 _PARTITION: Final = ("records-lag", "records-lead")
 
@@ -63,7 +63,7 @@ def meter(client: ClientT, *, meter_provider: MeterProvider | None = None) -> Cl
         The client.
 
     Raises:
-        TypeError: It is no such client.
+        TypeError: The object is not a client of one of these kinds.
     """
     if not isinstance(client, AIOKafkaProducer | AIOKafkaConsumer | AIOKafkaShareConsumer):
         raise TypeError(f"`client` should be a producer or consumer, not {client!r}")

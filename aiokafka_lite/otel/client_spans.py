@@ -1,8 +1,8 @@
-"""Spans around the calls of one client, and what they have in common.
+"""Spans around the calls of one client, and the code that they share.
 
-Non-obvious: an auto-commit runs in a task of the client, so its span has no parent. `commit()` of
-the application has a span of its own, around its checks too; the span of the commit inside it would
-be the same once more, so it is left out.
+Non-obvious: an auto-commit runs in a task of the client, so its span has no parent. The
+application's call of `commit()` has its own span, which also covers the checks; the commit inside
+it gets none, because its span would be a duplicate.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _committing: Final[ContextVar[bool]] = ContextVar("committing", default=False)
 
 
 class DeliveredRecord(Protocol):
-    """What records of consumers and share consumers have in common."""
+    """The fields that records of consumers and share consumers have in common."""
 
     @property
     def topic(self) -> str:

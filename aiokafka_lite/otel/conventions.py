@@ -136,7 +136,7 @@ def error_type(error: BaseException) -> str:
 
 
 def mark_failed(span: Span, error: BaseException) -> None:
-    """Set the error of a span. A cancellation is none, but is visible in the attribute."""
+    """Set the error of a span. A cancellation is not an error, but is visible in the attribute."""
     if not span.is_recording():
         return
     span.set_attribute(ERROR, error_type(error))

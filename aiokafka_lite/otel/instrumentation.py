@@ -64,7 +64,7 @@ def instrument(
         The client.
 
     Raises:
-        TypeError: It is none of them.
+        TypeError: The object is not a client of one of these kinds.
         IllegalStateError: The producer was started.
     """
     if not isinstance(client, AIOKafkaProducer | AIOKafkaConsumer | AIOKafkaShareConsumer):

@@ -48,7 +48,7 @@ class _Sending(ProducerRecord):
 
 
 class _Topic:
-    """What is the same for all records to one topic."""
+    """The values that are the same for all records to one topic."""
 
     __slots__ = ("attributes", "name")
 
@@ -66,8 +66,8 @@ class _Topic:
 class SendSpans(ProducerInterceptor):
     """Makes the span "send TOPIC" of each record, and puts its context into the headers.
 
-    A record that carries a context already, because the application created it in a span of its
-    own, keeps it: the span then has the kind CLIENT and a link to that context.
+    A record that already has a context, because the application created it in its own span, keeps
+    it: the span then has the kind CLIENT and a link to that context.
 
     Args:
         telemetry: The tracer and the instruments.

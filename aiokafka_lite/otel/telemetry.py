@@ -23,7 +23,7 @@ log: Final = logging.getLogger(__name__)
 
 _NAME: Final = "aiokafka_lite"
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
-"""Seconds, as the conventions ask for."""
+"""Bucket boundaries in seconds, as the conventions require."""
 
 
 class Telemetry:

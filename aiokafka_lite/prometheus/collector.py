@@ -70,7 +70,7 @@ class _Source:
         self.labels = LabelSet(_CLIENT, (self.client_id, self.group))
 
     def partition_labels(self, partitions: list[TopicPartition]) -> list[LabelSet]:
-        """Return the labels of these partitions, and forget those of all others."""
+        """Return the labels of these partitions, and drop those of all others."""
         known, name = self.partitions, (self.client_id, self.group)
         found = []
         for tp in partitions:

@@ -2,7 +2,7 @@
 
 On the wire a frame follows its size, an int32. The `encode_*` functions write that size, too, so
 that their result can be sent unchanged. The `decode_*` functions take a frame without it, as the
-receiving side cuts it from the stream.
+receiver extracts it from the stream.
 
 The header version follows from API and version: a flexible request has header 2, any other header
 1, and only ControlledShutdown 0 has header 0. A flexible response has header 1, any other header 0.

@@ -9,7 +9,7 @@ __all__ = ["RangePartitionAssignor"]
 class RangePartitionAssignor(NativePartitionAssignor):
     """Assigns each member a range of consecutive partitions per topic; rack-aware.
 
-    Topics with the same partition count and the same members are divided alike.
+    Topics with the same partition count and the same members are divided in the same way.
     """
 
     name = "range"

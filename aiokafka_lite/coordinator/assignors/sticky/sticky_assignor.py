@@ -46,10 +46,10 @@ class StickyPartitionAssignor(NativePartitionAssignor):
 
     @classmethod
     def on_assignment(cls, assignment: ConsumerProtocolMemberAssignment) -> None:
-        """Remember this member's assignment, which it claims in the next rebalance."""
+        """Store this member's assignment, which it claims in the next rebalance."""
         cls.member_assignment = assignment.partitions()
 
     @classmethod
     def on_generation_assignment(cls, generation: int) -> None:
-        """Remember the generation of the last assignment."""
+        """Store the generation of the last assignment."""
         cls.generation = generation
