@@ -1,9 +1,9 @@
 """Publish changes of a database, each at least once: `python examples/outbox.py`.
 
-An order and its record are written in one transaction of SQLite. The relay sends what the table
-`outbox` holds, in order, and deletes a row after Kafka has stored its record. If the relay dies in
-between, or a record before it fails, it sends the record again: the header "id" lets consumers
-ignore the second one. Start one relay at a time.
+An order and its record are written in one SQLite transaction. The relay sends the rows of the table
+`outbox`, in order, and deletes a row after Kafka has stored its record. If the relay dies before
+that, or an earlier record fails, it sends the record again: the header "id" lets consumers ignore
+the second one. Start one relay at a time.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ def place(database: sqlite3.Connection, guest: str, item: str) -> None:
 
 
 async def relay_once(database: sqlite3.Connection, producer: AIOKafkaProducer[bytes, bytes]) -> int:
-    """Send what is in the outbox and return how many records were stored."""
+    """Send the records in the outbox and return how many were stored."""
     rows = database.execute("SELECT * FROM outbox ORDER BY id LIMIT 500").fetchall()
     acks = []
     stored = 0
@@ -55,7 +55,7 @@ async def relay_once(database: sqlite3.Connection, producer: AIOKafkaProducer[by
         with database:
             done = [(number,) for number, *_ in rows[:stored]]
             database.executemany("DELETE FROM outbox WHERE id = ?", done)
-        await asyncio.gather(*acks, return_exceptions=True)  # nothing of this round is in flight
+        await asyncio.gather(*acks, return_exceptions=True)  # no record is still in flight
     return stored
 
 

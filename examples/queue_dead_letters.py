@@ -1,7 +1,7 @@
 """Show the dead letters of a queue: `python examples/queue_dead_letters.py`.
 
-With `--again` they are also put into the queue again. A letter's headers say which record it was
-and why the group gave it up.
+With `--again`, they are also put into the queue again. A letter's headers identify the original
+record, and the reason why the group archived it.
 """
 
 import asyncio

@@ -21,7 +21,7 @@ TOPICS = [
     NewTopic("dlq.mails", 1, topic_configs={"errors.deadletterqueue.group.enable": "true"}),
 ]
 MAILERS = {
-    "share.auto.offset.reset": "earliest",  # a queue begins with its first record
+    "share.auto.offset.reset": "earliest",  # a queue starts with its first record
     "errors.deadletterqueue.topic.name": "dlq.mails",
     "errors.deadletterqueue.copy.record.enable": "true",
 }

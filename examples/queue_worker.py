@@ -1,7 +1,8 @@
 """Deliver the mails of a queue until SIGTERM: `python examples/queue_worker.py`; start several.
 
-A mail is accepted once `deliver` returns. It is delivered again later if a server is away, and
-becomes a dead letter at once if it is no mail. On a signal the worker finishes what it has begun.
+A mail is accepted once `deliver` returns. It is delivered again later if a server is unreachable,
+and becomes a dead letter at once if it is not a mail. On a signal, the worker finishes the mails
+that it has begun.
 """
 
 import asyncio

@@ -18,11 +18,11 @@ from fastapi.responses import StreamingResponse
 
 from aiokafka_lite import AIOKafkaConsumer
 
-QUEUE = 1000  # records that a slow client may be behind
+QUEUE = 1000  # records by which a slow client may lag
 
 
 class Hub:
-    """Hands each record to all clients."""
+    """Passes each record to all clients."""
 
     def __init__(self) -> None:
         self._queues: set[asyncio.Queue[bytes | None]] = set()
@@ -124,7 +124,7 @@ async def socket(websocket: WebSocket) -> None:
             await websocket.send_bytes(value)
 
     sending = asyncio.create_task(send())
-    leaving = asyncio.create_task(websocket.receive())  # this client has nothing else to say
+    leaving = asyncio.create_task(websocket.receive())  # this client sends no other messages
     await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
     if not leaving.done():
         await websocket.close(1001)

@@ -1,8 +1,8 @@
 """Prints the bill of materials of the installed package: `python -m tools.sbom > sbom.cdx.json`.
 
-The format is CycloneDX 1.5 (JSON). It lists aiokafka_lite and what it requires without extras, in
-the versions that are installed beside it. It names no time, so that the same input gives the same
-output.
+The format is CycloneDX 1.5 (JSON). It lists aiokafka_lite and its requirements without extras, in
+the versions that are installed beside it. It contains no time, so that the same input gives the
+same output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def normalized(name: str) -> str:
 
 
 def requirements(of: Distribution) -> list[str]:
-    """Names of what a distribution requires always: not for an extra or on some platforms only."""
+    """Names of a distribution's unconditional requirements: not those of extras, or of some
+    platforms only."""
     found = []
     for line in of.requires or ():
         match = _REQUIREMENT.match(line)
@@ -35,7 +36,7 @@ def requirements(of: Distribution) -> list[str]:
 
 
 def closure(name: str) -> dict[str, Distribution]:
-    """The distribution and all that it requires, directly or not, by normalized name."""
+    """The distribution and all of its direct and indirect requirements, by normalized name."""
     found: dict[str, Distribution] = {}
     waiting = [name]
     while waiting:

@@ -34,7 +34,7 @@ def main(module: str, page_name: str, tables: Mapping[str, Callable[[], str]]) -
     Args:
         module: The module that is run, for its messages.
         page_name: The page's file in docs/.
-        tables: Makes each table, by the name in its markers.
+        tables: The function that creates each table, by the name in its markers.
 
     Returns:
         The exit status: 1 if a table is stale.

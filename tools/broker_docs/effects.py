@@ -16,7 +16,7 @@ TABLES = {
     *("config_alterations.py", "broker_changes.py", "broker_configs.py", "broker_table.py"),
     *("topic_configs.py", "describe_configs.py", "group_configs.py"),
 }
-"""They name configurations because there are such."""
+"""Modules that name configurations only because these exist."""
 
 
 def topic_configs_read() -> list[str]:

@@ -1,4 +1,4 @@
-"""Markdown as GitHub renders it, changed into Markdown that MkDocs renders alike."""
+"""Converts Markdown for GitHub to Markdown that MkDocs renders in the same way."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def plain_fences(markdown: str) -> str:
 
 
 def deepen_lists(markdown: str) -> str:
-    """Indent what belongs to a list item by four columns a level, as Python-Markdown requires.
+    """Indent the content of list items by four columns per level, as Python-Markdown requires.
 
     GitHub nests by two columns, and lets a list follow a paragraph without an empty line.
     """
@@ -61,7 +61,7 @@ def deepen_lists(markdown: str) -> str:
 
 
 def move_links(markdown: str, source: str, page: str, place: Callable[[str], str | None]) -> str:
-    """Point relative links at the pages of the site.
+    """Change relative links to links to the pages of the site.
 
     Args:
         markdown: A page's text.

@@ -108,7 +108,7 @@ def _api() -> dict[str, str]:
 
 
 def added_pages() -> dict[str, tuple[str, str]]:
-    """Page: its text, and the file of the repository that its links are relative to."""
+    """By page: its text, and the repository's file that its links are relative to."""
     pages = {page: (text, f"docs/{page}") for page, text in {**_api(), **_examples()}.items()}
     for source, page in MOVED.items():
         if (ROOT / source).is_file():

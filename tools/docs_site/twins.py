@@ -18,8 +18,8 @@ class Twins(Extension):
     """Follows the import that type checkers see, rather than the choice made at run time.
 
     A public module imports the twin under `TYPE_CHECKING` and otherwise assigns the same name from
-    `pick(...)`; griffe keeps the assignment, which has no docstring and no methods. A class that
-    repeats an inherited method (`send = SendCalls.send`) likewise.
+    `pick(...)`; griffe keeps the assignment, which has no docstring and no methods. The same
+    applies to a class that repeats an inherited method (`send = SendCalls.send`).
     """
 
     def on_object(self, *, obj: Object, loader: GriffeLoader, **unused: object) -> None:

@@ -44,7 +44,8 @@ def free_ports(count: int) -> list[int]:
     the range.
     """
     lowest, _, highest = os.environ.get("AIOKAFKA_LITE_PORTS", "12000-32000").partition("-")
-    # Not the shared generator: two processes that run the same seeded test must not agree.
+    # Not the shared generator: two processes that run the same seeded test must not choose the same
+    # ports.
     draw = random.SystemRandom()
     found: list[int] = []
     while len(found) < count:

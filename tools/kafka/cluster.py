@@ -108,7 +108,7 @@ class KafkaCluster:
         self._brokers: dict[int, Broker] = {}
         self._zookeeper: ZooKeeper | None = None
 
-    # -- life
+    # -- lifecycle
 
     def __enter__(self) -> Self:
         jars.resolve(self.version)
@@ -141,10 +141,10 @@ class KafkaCluster:
         self._end(keep_logs=False)
 
     def wait_ready(self, timeout: float = START_TIMEOUT) -> None:
-        """Wait until every broker that was started answers and knows of all the others.
+        """Wait until every broker that was started answers and lists all the others.
 
         Raises:
-            BrokerFailed: When one ends, or the time does.
+            BrokerFailed: A broker ends, or the timeout expires.
         """
         deadline = time.monotonic() + timeout
         launched = {node_id for node_id, broker in self._brokers.items() if broker.running}
@@ -152,7 +152,7 @@ class KafkaCluster:
             if broker.node.node_id in launched:
                 self._await_members(broker, launched, deadline - time.monotonic())
 
-    # -- what it is
+    # -- properties
 
     @property
     def version(self) -> str:
@@ -161,7 +161,7 @@ class KafkaCluster:
 
     @property
     def release(self) -> Release:
-        """Kafka's release, with what the harness knows of it."""
+        """Kafka's release, as the harness describes it."""
         return self._release
 
     @property
@@ -194,11 +194,11 @@ class KafkaCluster:
         return self._brokers[node_id].address
 
     def log(self, node_id: int) -> str:
-        """What one node has logged so far."""
+        """The log output of one node so far."""
         return self._brokers[node_id].log.read_text(errors="replace")
 
     def running(self, node_id: int) -> bool:
-        """True while that node's process is there, paused or not."""
+        """True while that node's process exists, paused or not."""
         return self._brokers[node_id].running
 
     def zookeeper(self) -> str:
@@ -232,11 +232,11 @@ class KafkaCluster:
         while True:
             broker.launch()
             try:
-                # The other brokers may still list it from before: only its own view counts.
+                # The other brokers may still list its earlier process: only its own view counts.
                 self._await_members(broker, {node_id}, START_TIMEOUT)
             except BrokerFailed:
                 # ZooKeeper keeps a killed broker's id until its session expires, and the broker
-                # gives up at once when it finds its id taken.
+                # ends at once if its id is taken.
                 waits = self._zookeeper is not None and not broker.running
                 if not waits or time.monotonic() > remembered_until:
                     raise
@@ -252,7 +252,7 @@ class KafkaCluster:
 
         Args:
             node_id: A node that runs.
-            version: A newer release with KRaft. Its jars should be there already: downloading them
+            version: A newer release with KRaft. Its jars should already be cached: downloading them
                 would prolong the absence of the node.
 
         Raises:
@@ -289,7 +289,7 @@ class KafkaCluster:
         *,
         timeout: float = 30.0,
     ) -> None:
-        """Create a topic and wait until every running broker knows a leader for each partition.
+        """Create a topic and wait until every running broker reports a leader for each partition.
 
         Args:
             topic: The name.
@@ -300,7 +300,7 @@ class KafkaCluster:
 
         Raises:
             WireError: The cluster rejects the topic.
-            BrokerFailed: Not every broker knows the topic in time.
+            BrokerFailed: A broker did not report the topic in time.
         """
         replicas = replication_factor or min(3, self._count)
         configs = settings(config)

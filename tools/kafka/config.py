@@ -63,7 +63,7 @@ class Node:
 
     @property
     def internal_host(self) -> str:
-        """Where the other nodes connect to it."""
+        """The address at which the other nodes connect to it."""
         return f"broker-{self.node_id}.internal" if self.named_peers else "127.0.0.1"
 
     @property
@@ -170,7 +170,7 @@ def broker_settings(
             # Each step of a rebalance takes a heartbeat (KIP-848), so make them frequent.
             "group.consumer.min.heartbeat.interval.ms": 500,
             "group.consumer.heartbeat.interval.ms": 500,
-            "group.consumer.min.session.timeout.ms": 3000,  # for groups that ask for less than 45 s
+            "group.consumer.min.session.timeout.ms": 3000,  # for groups that request less than 45 s
             "group.share.min.heartbeat.interval.ms": 500,
             "group.share.heartbeat.interval.ms": 500,
             "group.share.min.record.lock.duration.ms": 1000,  # likewise, for less than 15 s

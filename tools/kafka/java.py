@@ -151,7 +151,7 @@ class JavaTools:
         program = "OldLoad" if self._old else "Load"
         named = {name.replace("_", "."): str(value) for name, value in settings.items()}
         if release(self.version).number < (0, 11):
-            named.setdefault("enable.idempotence", "false")  # younger clients want it
+            named.setdefault("enable.idempotence", "false")  # newer clients enable it by default
         with _properties({**self.settings, **named}) as path:
             return run(program, [self.bootstrap_servers, topic, path, *arguments], self.clients)
 
@@ -235,7 +235,7 @@ def create_topic_by_zookeeper(
     """Create a topic on a broker without CreateTopics, with its release's own tool.
 
     Raises:
-        JavaFailed: It rejects the topic; an existing topic is no error.
+        JavaFailed: It rejects the topic; an existing topic is not an error.
     """
     arguments = ["--zookeeper", zookeeper, "--create", "--topic", topic]
     arguments += ["--partitions", str(partitions), "--replication-factor", str(replicas)]

@@ -97,7 +97,7 @@ def unmount_at_exit(folder: Path) -> None:
 
 
 def unmounted(folder: Path) -> None:
-    """Nothing is mounted at `folder` any more."""
+    """The mount at `folder` was removed."""
     _guard.send("forget-mount", folder)
 
 

@@ -1,4 +1,4 @@
-"""Creating a topic, and waiting until every broker knows its leaders."""
+"""Creates a topic, and waits until every broker reports its leaders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def create_topic_at(
 def await_topic(
     topic: str, partitions: int, views: Callable[[], Sequence[ClusterView]], timeout: float
 ) -> None:
-    """Wait until every broker knows a leader for each partition.
+    """Wait until every broker reports a leader for each partition.
 
     Args:
         topic: The name.
@@ -47,7 +47,7 @@ def await_topic(
         timeout: Seconds.
 
     Raises:
-        BrokerFailed: A broker does not know the topic in time.
+        BrokerFailed: A broker did not report the topic in time.
     """
 
     def known_everywhere() -> bool:

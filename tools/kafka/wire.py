@@ -1,6 +1,6 @@
 """The two requests that the harness sends to brokers, encoded by hand.
 
-The harness tests the client, so it must not use the client's code, where a bug would hide itself.
+The harness tests the client, so it must not use the client's code: a bug there would go unnoticed.
 Metadata v0/v1 and CreateTopics v0-v2 are fixed layouts of a few fields, and every broker from 0.8.2
 to 4.4 supports one of their versions.
 
@@ -88,7 +88,7 @@ def ask_metadata(
     version: int = 0,
     timeout: float = 5.0,
 ) -> ClusterView:
-    """The view that the broker at `address` has of the cluster and of `topics`.
+    """The view of the cluster and of `topics` by the broker at `address`.
 
     In version 0 no topic means all topics. The request may create a missing topic.
 
@@ -131,13 +131,13 @@ def create_topic(
     kafka: str = NEWEST,
     timeout: float = 30.0,
 ) -> None:
-    """Create a topic at the controller's `address`; other brokers may learn of it later.
+    """Create a topic at the controller's `address`; other brokers may report it later.
 
     Args:
         kafka: The broker's release: at least 0.10.2, the first with a reliable CreateTopics.
 
     Raises:
-        WireError: The broker rejects the topic; an existing topic is no error.
+        WireError: The broker rejects the topic; an existing topic is not an error.
         OSError: The broker is unreachable.
     """
     number = release(kafka).number

@@ -20,11 +20,11 @@ from tools.protocol_gen.emit_module import module_name
 CORPUS = Path(__file__).resolve().parents[2] / "tests" / "golden" / "messages.jsonl"
 SEED = 20_4_4
 LONGEST = 140
-"""Bytes of a case, where one of that size was drawn: the corpus shall not be megabytes."""
+"""Maximum bytes of a case, if a case of that size was drawn, so that the corpus stays small."""
 
 
 def plain(value: Any) -> Any:
-    """A message in plain JSON, defaults left out."""
+    """A message in plain JSON, without defaults."""
     if isinstance(value, Struct):
         blank = type(value)()
         described = {
@@ -54,7 +54,7 @@ def _telling(cases: list[judge.Case]) -> judge.Case:
 
 
 def rewrite() -> int:
-    """Make a new corpus with Java, and judge its cases."""
+    """Create a new corpus with Java, and check its cases."""
     chance = random.Random(SEED)
     cases = []
     for message, version in judge.spoken(judge.known_messages()):

@@ -37,7 +37,7 @@ def java() -> str:
     """The java command.
 
     Raises:
-        JarsUnavailable: There is none, or only one too old for Oracle.java.
+        JarsUnavailable: Java is missing, or too old for Oracle.java.
     """
     command = shutil.which("java")
     if command is None:

@@ -2,9 +2,9 @@
 
 A case is a message object, a version and an expectation:
 
-- `same`: our bytes equal Java's, and Java's bytes decode to the object;
-- `tags`: the object has unknown tagged fields, which Java's JSON cannot express: Java decodes our
-  bytes and encodes them unchanged;
+- `same`: this client's bytes equal Java's, and Java's bytes decode to the object;
+- `tags`: the object has unknown tagged fields, which Java's JSON cannot express: Java decodes this
+  client's bytes and encodes them unchanged;
 - `absent`: a field is set that the version lacks: both reject it, or both omit it.
 """
 
@@ -47,7 +47,7 @@ class Case:
         raise LookupError(f"{self.message.name} {self.version}")
 
     def ours(self) -> bytes | None:
-        """Our bytes; None if encoding raises."""
+        """This client's bytes; None if encoding raises."""
         out = bytearray()
         try:
             self.value.encode(out, self.version)

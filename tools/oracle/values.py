@@ -35,7 +35,7 @@ STYLES: tuple[Style, ...] = ("default", "empty", "null", "minimum", "maximum", "
 
 
 def class_of(message: Message, struct: Struct) -> type[wire.Struct]:
-    """Our generated class of a struct."""
+    """The generated class of a struct."""
     module = import_module(f"aiokafka_lite.protocol.messages.{module_name(message)}")
     found: type[wire.Struct] = getattr(module, struct.python_name)
     return found

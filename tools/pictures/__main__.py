@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def main(arguments: list[str]) -> str | None:
-    """Write or check the pictures; return what is wrong, or None."""
+    """Write or check the pictures; return the problem, or None."""
     readme = (ROOT / "README.md").read_text()
     pictures = {"architecture.svg": architecture(), "benchmarks.svg": benchmarks(readme)}
     for name, text in pictures.items():

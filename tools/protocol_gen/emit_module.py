@@ -27,7 +27,7 @@ def module_name(message: Message) -> str:
 
 
 def by_module(messages: Iterable[Message]) -> dict[str, list[Message]]:
-    """The messages that share a module, their structs' Python names decided."""
+    """The messages that share a module, with the Python names of their structs."""
     modules: dict[str, list[Message]] = defaultdict(list)
     for message in messages:
         modules[module_name(message)].append(message)
@@ -55,8 +55,9 @@ def emit_module(messages: list[Message]) -> str:
 
 
 def _name_structs(messages: list[Message]) -> None:
-    """The schema's names; where request and response use one name for different structs, the
-    message's name goes before it. Structs that hold renamed ones differ too, hence the loop."""
+    """The schema's names; if request and response use one name for different structs, the
+    message's name is added as a prefix. Structs that contain renamed ones then differ, too,
+    hence the loop."""
     for message in messages:
         for struct in [*message.structs, message.root]:
             struct.python_name = struct.name
@@ -130,7 +131,7 @@ def _imports(body: str, layouts: dict[str, str]) -> str:
 
 
 def emit_api_keys(keys: dict[int, str], releases: Iterable[str]) -> str:
-    """The enumeration of all API keys that Kafka knows."""
+    """The enumeration of all of Kafka's API keys."""
     members = "\n".join(
         f"    {snake_case(name).upper()} = {key}" for key, name in sorted(keys.items())
     )

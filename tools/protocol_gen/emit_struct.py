@@ -23,7 +23,7 @@ class StructEmitter:
 
     Args:
         message: The message it belongs to.
-        struct: The struct, its `python_name` decided.
+        struct: The struct, with its `python_name`.
         layouts: Collects the fused layouts used, by name.
     """
 
@@ -348,7 +348,7 @@ class StructEmitter:
 
 
 def _runs(items: list[Field]) -> Iterator[list[Field]]:
-    """Fixed-size neighbours together, every other field alone."""
+    """Groups of adjacent fixed-size fields; every other field alone."""
     for fixed, group in groupby(items, key=types.is_fixed):
         members = list(group)
         if fixed:
@@ -362,7 +362,7 @@ def _indent(lines: list[str], levels: int = 1) -> list[str]:
 
 
 def _singular(name: str) -> str:
-    """What one element of an array field is called."""
+    """The name of one element of an array field."""
     if name.endswith("ies"):
         return name[:-3] + "y"
     return name[:-1] if name.endswith("s") else f"{name}_item"

@@ -68,7 +68,7 @@ def read_schemas(release: str) -> dict[str, dict[str, Any]]:
 
 
 def strip_comments(text: str) -> str:
-    """JSON without the // comments that Kafka writes into it."""
+    """JSON without Kafka's // comments."""
     lines = []
     for line in text.splitlines():
         quoted = False

@@ -9,7 +9,7 @@ that both support (checked against both jars by tools.oracle):
 - `ignorable` was relaxed for those fields, and withdrawn from the header's client id with the one
   version that lacks it: a field that either release ignores is ignored;
 - fields were renamed (`TxnOffsetCommit.GenerationId`): the newer name stays;
-- the unstable first versions of the share group APIs in 3.9 were never released: they are left out.
+- the unstable first versions of the share group APIs in 3.9 were never released: they are omitted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DATA_SCHEMAS = (
     "EndTxnMarker",
 )
 OLD_BROKER_APIS = ("ControlledShutdown",)
-"""Only spoken between brokers, yet kept: its version 0 is the only user of request header v0."""
+"""Used only between brokers, but kept: its version 0 is the only user of request header v0."""
 
 
 def messages() -> list[Message]:

@@ -64,7 +64,7 @@ class Field:
     Attributes:
         schema_name: As in the JSON: "ThrottleTimeMs".
         element: The type, without the brackets of an array: "int32", "string", a struct's name.
-        struct: The struct when the element is one.
+        struct: The struct, if the element is one.
         versions: Effective versions in which the field is there.
         nullable: Versions in which it may be null.
         tagged: Versions in which it is a tagged field.
@@ -89,7 +89,7 @@ class Field:
 
     @property
     def json_name(self) -> str:
-        """As Java's JSON converters call it."""
+        """The name in Java's JSON converters."""
         return self.schema_name[0].lower() + self.schema_name[1:]
 
     @property
@@ -187,7 +187,8 @@ def _field(raw: dict[str, Any], structs: dict[str, Struct]) -> Field:
 
 
 def _resolve(struct: Struct, versions: Versions, seen: tuple[str, ...]) -> None:
-    """Where each struct is used: the hull of its holders' effective versions."""
+    """The versions in which each struct is used: the hull of the effective versions of its
+    users."""
     if struct.name in seen:
         raise ValueError(f"{struct.name} contains itself: decoding would recurse without a bound")
     struct.versions = struct.versions.hull(versions)
@@ -197,7 +198,7 @@ def _resolve(struct: Struct, versions: Versions, seen: tuple[str, ...]) -> None:
 
 
 def _narrow(struct: Struct) -> None:
-    """Effective versions of every field; fields that no spoken version has are dropped."""
+    """Effective versions of every field; fields that no supported version has are dropped."""
     for item in struct.fields:
         item.versions &= struct.versions
         item.nullable &= item.versions
@@ -206,7 +207,7 @@ def _narrow(struct: Struct) -> None:
 
 
 def _refuse_empty(struct: Struct, flexible: Versions) -> None:
-    """A struct of no bytes in some version would make an array's count impossible to check."""
+    """If a struct had no bytes in some version, an array's count could not be checked."""
     for version in range(struct.versions.low, struct.versions.high + 1):
         held = any(
             version in item.versions and version not in item.tagged for item in struct.fields

@@ -1,4 +1,4 @@
-"""How each schema type is spelled in Python: its annotation, default, reading and writing."""
+"""The Python code of each schema type: annotation, default, reading and writing."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def default(item: Field) -> str:
 
 
 def parameter(item: Field) -> tuple[str, str]:
-    """How `__init__` takes the field, and what it assigns."""
+    """The parameter of the field in `__init__`, and the assigned value."""
     value = default(item)
     if value == "[]":
         return (
@@ -117,7 +117,8 @@ def is_set(item: Field) -> str:
 
 
 def condition(versions: Versions, within: Versions) -> str:
-    """That `version` is in `versions`, knowing that it is in `within`; "" when it always is."""
+    """The condition that `version` is in `versions`, given that it is in `within`; "" if it
+    always is."""
     low = versions.low > within.low
     high = versions.high < within.high
     if versions.low == versions.high and (low or high):

@@ -1,5 +1,6 @@
 # ruff: noqa: E501 (a table of sentences)
-"""The tables of exceptions: who raises each, whether it is retriable, and what to do."""
+"""The tables of exceptions: the calls that raise each one, whether it is retriable, and what to
+do."""
 
 from __future__ import annotations
 

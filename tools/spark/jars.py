@@ -1,8 +1,8 @@
 """Spark's own Kafka connector, as jars of Maven Central, for comparison.
 
 Resolving Spark's own poms fails where the registry is a mirror without the repositories that they
-name, so each jar is asked for alone. Everything else that the connector needs, compression codecs
-included, comes with pyspark.
+name, so each jar is requested alone. pyspark contains everything else that the connector needs,
+compression codecs included.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tools.kafka.jars import resolve_artifact
 from tools.kafka.releases import Artifact
 
 CONNECTOR = "4.2.0"
-"""The connector's release: the newest there is."""
+"""The connector's release: the newest one available."""
 
 _PARTS = (
     Artifact("org.apache.spark", "spark-sql-kafka-0-10_2.13", CONNECTOR),

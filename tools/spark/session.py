@@ -1,7 +1,8 @@
 """A Spark session whose JVM begins and ends with it.
 
-pyspark keeps one JVM a process for ever, and fixes its flags at the first session. Here the JVM is
-ended with the session, so that the next may have other flags, and nothing is left running.
+pyspark keeps one JVM for the life of the process, and fixes its flags at the first session. This
+module ends the JVM with the session, so that the next one may have other flags, and no process is
+left running.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     jvm_options: Sequence[str] = (),
 ) -> Iterator[SparkSession]:
-    """A session in a JVM of its own.
+    """A session in its own JVM.
 
     Args:
         master: Spark's master; by default two tasks at a time, each tried four times.
@@ -108,7 +109,7 @@ def open_session(
 
 
 def abandon(opened: contextlib.ExitStack) -> None:
-    """End the session in this stack, whose JVM may not answer any more or is gone."""
+    """End the session in this stack, whose JVM may no longer answer, or has ended."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession, SQLContext
 
@@ -116,7 +117,7 @@ def abandon(opened: contextlib.ExitStack) -> None:
     if process is not None:
         process.kill()
     try:
-        with warnings.catch_warnings(action="ignore"):  # that the JVM is gone
+        with warnings.catch_warnings(action="ignore"):  # about the JVM, which has ended
             opened.close()
     except Exception as error:
         logger.info("The session could not be stopped: %r", error)
@@ -126,7 +127,7 @@ def abandon(opened: contextlib.ExitStack) -> None:
 
 
 def archive(jars: Sequence[Path] = ()) -> Path:
-    """Where the archive of classes for quick JVMs of that class path lies, if it was made.
+    """The path of the class archive for quick JVMs with this class path, if it exists.
 
     A JVM starts several seconds sooner with it; `python -m tools.spark` makes it.
     """
@@ -151,7 +152,7 @@ def _settings(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder),
-        # A worker on a busy machine takes its time; the default is 15 s.
+        # A worker on a busy machine may start slowly; the default is 15 s.
         "spark.python.authenticate.socketTimeout": "60s",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
@@ -166,9 +167,10 @@ def _settings(
 
 @contextlib.contextmanager
 def _environment() -> Iterator[None]:
-    """What the JVM hands down to its Python workers: this Python, and a path that has the package.
+    """The environment that the JVM passes to its Python workers: this Python, and a path that has
+    the package.
 
-    An editable installation is no help to them: Spark looks for data sources in folders.
+    An editable installation does not suffice: Spark searches folders for data sources.
     """
     wanted = {
         "PYSPARK_PYTHON": sys.executable,
@@ -176,8 +178,8 @@ def _environment() -> Iterator[None]:
         "PYTHONPATH": os.pathsep.join(
             [str(WORKER_START), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])],
         ),
-        # An installed package is compiled. Where a checkout may not be, each worker and each stream
-        # would compile it anew: a quarter of a second of CPU that no user pays.
+        # An installed package is compiled. A checkout may not be: then each worker and each stream
+        # would compile it again, which costs a quarter of a second of CPU that no user pays.
         "PYTHONDONTWRITEBYTECODE": "",
     }
     before = {name: os.environ.get(name) for name in wanted}
@@ -200,7 +202,7 @@ def _end_jvm() -> None:
     if gateway is None:
         return
     gateway.shutdown()
-    process = getattr(gateway, "proc", None)  # pyspark's own; none when the JVM was there before
+    process = getattr(gateway, "proc", None)  # pyspark's own; none if the JVM existed before
     if process is not None:
-        process.stdin.close()  # what its JVM waits for
+        process.stdin.close()  # the JVM waits for this
         process.wait(_JVM_EXIT)

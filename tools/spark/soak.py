@@ -38,9 +38,9 @@ from tools.spark.session import ROOT, missing
 
 __all__ = ["Facts", "check", "main", "merged"]
 
-_LOOK: Final = 0.2  # seconds between two looks at a running driver
+_LOOK: Final = 0.2  # seconds between two checks of a running driver
 _CHUNK: Final = 20_000  # records of a partition that are written before the next partition's
-_LATER: Final = 2.0  # seconds; a kill comes at random within them, once its micro-batch is there
+_LATER: Final = 2.0  # seconds; a kill follows its micro-batch at random within them
 
 _TELLING: Final = re.compile(
     r"Caused by|Exception|Error\b|SIGSEGV|SIGBUS|OutOfMemory|Killed|failed to connect back"
@@ -210,7 +210,7 @@ def _start(
             env={
                 **os.environ,
                 "PYTHONFAULTHANDLER": "1",
-                "TMPDIR": str(place),  # what a killed driver leaves behind
+                "TMPDIR": str(place),  # files that a killed driver leaves behind
                 "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
             },
             stdin=subprocess.DEVNULL,
@@ -255,7 +255,7 @@ def merged(found: Sequence[tuple[int, Mapping[str, Sequence[int]]]]) -> Facts:
     """The records delivered by all micro-batches, each counted once.
 
     Args:
-        found: By micro-batch, what one attempt of it delivered.
+        found: The records that one attempt delivered, by micro-batch.
 
     Raises:
         ValueError: Two attempts of one micro-batch delivered different records.
@@ -318,6 +318,6 @@ def _below(root: int) -> Iterator[int]:
                 continue  # it has ended meanwhile
             parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
     found = [root]
-    for pid in found:  # it grows on the way
+    for pid in found:  # the list grows during the iteration
         found += [child for child, parent in parents.items() if parent == pid]
     yield from found[1:]

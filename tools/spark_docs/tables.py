@@ -15,7 +15,7 @@ __all__ = ["TABLES"]
 
 
 def reading() -> str:
-    """Every option of a reader but `kafka.*`."""
+    """Every option of a reader except `kafka.*`."""
     return _table(
         ("Option", "Default", "Queries", "Meaning"),
         (
@@ -26,14 +26,14 @@ def reading() -> str:
 
 
 def writing() -> str:
-    """Every option of a writer but `kafka.*`."""
+    """Every option of a writer except `kafka.*`."""
     return _table(
         ("Option", "Meaning"), ((f"`{name}`", text) for name, text in WRITE_OPTIONS.items())
     )
 
 
 def reading_clients() -> str:
-    """What becomes of `kafka.*` in a reader."""
+    """The effect of `kafka.*` options in a reader."""
     return _clients(
         client_options.CONSUMER_OPTIONS,
         client_options.LEFT_BY_CONSUMERS,
@@ -42,7 +42,7 @@ def reading_clients() -> str:
 
 
 def writing_clients() -> str:
-    """What becomes of `kafka.*` in a writer."""
+    """The effect of `kafka.*` options in a writer."""
     return _clients(
         client_options.PRODUCER_OPTIONS,
         client_options.LEFT_BY_PRODUCERS | {"retries"},
@@ -57,7 +57,7 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
     "kafka options of readers": reading_clients,
     "kafka options of writers": writing_clients,
 }
-"""By the name that stands in the page."""
+"""The tables by their names in the page."""
 
 
 def _named(option: Option) -> str:
