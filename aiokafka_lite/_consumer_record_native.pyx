@@ -44,9 +44,9 @@ cdef extern from *:
     }
     static PyMemberDef aiokafka_lite_slots[3];  /* the descriptors point to them */
 
-    /* A record takes attributes that are no fields, as aiokafka's does. Cython's own `__dict__` would
-       make a dict for each record. The interpreter makes it for the first such attribute if the type
-       says where it is kept, and expects NULL there, where Cython puts None. */
+    /* A record accepts attributes that are not fields, as aiokafka's does. Cython's own `__dict__`
+       would make a dict for each record. The interpreter makes it for the first such attribute if
+       the type says where it is kept, and expects NULL there, where Cython puts None. */
     static Py_ssize_t aiokafka_lite_dict_offset = 0;
 
     static PyGetSetDef aiokafka_lite_dict = {
@@ -264,7 +264,7 @@ cdef class ConsumerRecord:
 
 
 def _restore(kind, *fields):
-    """Recreate a record; pickle then sets the attributes that are no fields as its state."""
+    """Recreate a record; pickle then sets the attributes that are not fields as its state."""
     record = kind.__new__(kind)
     ConsumerRecord.__init__(record, *fields[:-1], leader_epoch=fields[-1])
     return record

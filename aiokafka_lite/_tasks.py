@@ -107,7 +107,8 @@ class TaskOwner:
             deadline: Time on the loop's clock at which the wait ends.
 
         Returns:
-            Names of the tasks that had not ended by then, usually none. They are logged, too.
+            Names of the tasks that had not ended by the deadline, usually none. They are also
+            logged.
 
         Cancellation: stops the wait; the tasks stay cancelled.
         """

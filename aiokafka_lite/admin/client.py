@@ -625,7 +625,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
     async def wait_for_topics(
         self, topics: Iterable[str] | Mapping[str, int], *, timeout_ms: float | None = None
     ) -> None:
-        """Wait until every broker knows the topics, with a leader for each partition.
+        """Wait until every broker reports the topics, with a leader for each partition.
 
         A controller responds before all brokers know of a new topic; a producer or consumer that
         asks one of the others gets UNKNOWN_TOPIC_OR_PARTITION until then. Not in aiokafka.
@@ -1119,7 +1119,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
             raise_errors: Raise the first error of a resource. Not in aiokafka.
 
         Returns:
-            aiokafka's list of responses: one for all resources that are no named brokers (even if
+            aiokafka's list of responses: one for all resources other than named brokers (even if
             there are none), then one for each named broker; with `results` and
             `raise_for_errors()` beyond aiokafka.
 
@@ -1452,7 +1452,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         )
 
     async def unregister_broker(self, node_id: int, *, timeout_ms: float | None = None) -> None:
-        """Make the cluster forget a broker that was stopped for good (KRaft). Not in aiokafka.
+        """Unregister a broker that was stopped permanently (KRaft). Not in aiokafka.
 
         Move its replicas first. The broker registers again if it is started.
 
@@ -1461,7 +1461,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
 
         Raises:
             TypeError, ValueError: An argument is invalid; nothing was sent.
-            BrokerIdNotRegisteredError: The cluster does not know the broker.
+            BrokerIdNotRegisteredError: The cluster does not have the broker.
             ClusterAuthorizationFailedError: The client may not alter the cluster.
             UnsupportedVersionError: Brokers before 3.3, or with ZooKeeper, cannot do this.
             KafkaTimeoutError: No broker answered in time.
@@ -1474,10 +1474,10 @@ class AIOKafkaAdminClient(MetricsPushCalls):
         await _quorum.unregister_broker(self._dispatcher, node_id, timeout_ms)
 
     async def unregister_controller(self, node_id: int, *, timeout_ms: float | None = None) -> None:
-        """Make the cluster forget a controller that was stopped for good (KRaft). Not in aiokafka.
+        """Unregister a controller that was stopped permanently (KRaft). Not in aiokafka.
 
-        A forgotten controller no longer limits the features that `update_features` can enable. If
-        it is a voter, remove it with `remove_raft_voter` first. It registers again if it is
+        An unregistered controller no longer limits the features that `update_features` can enable.
+        If it is a voter, remove it with `remove_raft_voter` first. It registers again if it is
         started.
 
         Args:
@@ -1485,7 +1485,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
 
         Raises:
             TypeError, ValueError: An argument is invalid; nothing was sent.
-            ControllerIdNotRegisteredError: The cluster does not know the controller.
+            ControllerIdNotRegisteredError: The cluster does not have the controller.
             ClusterAuthorizationFailedError: The client may not alter the cluster.
             UnsupportedVersionError: Brokers before 4.4, or with an older `metadata.version`, cannot
                 do this.

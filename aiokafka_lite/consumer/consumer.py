@@ -110,7 +110,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         group_instance_id: Makes this a static member (KIP-345). If it rejoins within its session
             timeout, it gets the same partitions without a rebalance.
         key_deserializer: Called with each key (bytes or None); its result becomes the record's key.
-            Or an `abc.RecordDeserializer`, which also knows the topic and the headers.
+            Or an `abc.RecordDeserializer`, which also receives the topic and the headers.
             If it raises, the read raises that exception, with the record's partition and offset
             in a note and in `UndeserializedRecord.of(error)`. The position does not move; `seek`
             past the record to skip it.
@@ -982,7 +982,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         if not (core.subscription.manual or core.subscription.shared or parting):
             raise IllegalStateError("Not subscribed to any topics")
         if not (len(core.positions) or commits.member or parting):
-            # If the group removed this member, that is no mistake of the application either.
+            # If the group removed this member, the application made no mistake either.
             group.check_commit(
                 group.leases.ever_given_up if offsets is None else offsets_to_commit(offsets)
             )
@@ -992,7 +992,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
         else:
             wanted = offsets_to_commit(offsets)
             assigned = [tp for tp in wanted if tp not in parting]
-            group.check_commit(assigned)  # first: a rebalance is no mistake of the application
+            group.check_commit(assigned)  # first: a rebalance is not the caller's error
             for tp in assigned:
                 core.positions.state(tp)
         await self._unless_stopped(commits.commit(wanted, core.deadline()))

@@ -167,7 +167,7 @@ class GroupDriver:
         """Revoke all partitions, leave the group, and end. Idempotent.
 
         Args:
-            deadline: In loop time; the driver ends by then, even if listeners or brokers hang.
+            deadline: In loop time; the driver ends by this time, even if listeners or brokers hang.
             stay: Remain a member until the session times out (KIP-1092); None: static members do.
 
         Cancellation: ends it at once.

@@ -2,8 +2,8 @@
 
     ASK -> (ASKING) -> PUSH -> (PUSHING) -> PUSH ... -> LAST -> OFF
 
-`next_step` says what is due, and the answer or its absence is passed to an `on_*` method. While a
-request is under way, nothing is due.
+`next_step` returns the request that is due, and its answer or failure is passed to an `on_*`
+method. While a request is under way, nothing is due.
 
 Non-obvious:
 - An interval begins with the answer to a push: the broker, which measures from the arrival of one
@@ -157,7 +157,8 @@ class PushSchedule:
         self._stopping = False
 
     def next_step(self, now: float) -> Step | None:
-        """Return what is due, which is then under way; None if nothing is."""
+        """Return the request that is due, which then counts as in flight; None if nothing is
+        due."""
         if self.off or self._under_way or now < self._due:
             return None
         self._under_way = True
@@ -229,7 +230,7 @@ class PushSchedule:
         self._schedule(Step.ASK, now + pause)
 
     def _schedule(self, step: Step, due: float) -> None:
-        """End what was under way, and set what comes next."""
+        """End the request in flight, and set the next one."""
         last = self._under_way and self._step is Step.LAST
         self._under_way = False
         if last or due == inf or (self._stopping and step is Step.ASK):

@@ -158,12 +158,12 @@ class TokenSource(AbstractTokenProvider):
         return value
 
     def _leave(self, renewal: _Renewal) -> None:
-        """A caller does not wait any more."""
+        """A caller has stopped waiting."""
         renewal.waiters -= 1
         if not renewal.waiters and not renewal.background and not renewal.task.done():
             renewal.task.cancel()
             if self._renewal is renewal:
-                self._renewal = None  # the next caller begins anew
+                self._renewal = None  # the next caller starts a new one
 
     def _begin_renewal(self, loop: asyncio.AbstractEventLoop) -> _Renewal:
         renewal = self._renewal
@@ -258,7 +258,8 @@ def jwt_times(token: str) -> tuple[float | None, float | None]:
     """Return when a JWT was issued and expires (`iat`, `exp`), without verifying it.
 
     Returns:
-        Seconds since the epoch; None for a claim that is missing, and for a token that is no JWT.
+        Seconds since the epoch; None for a claim that is missing, and for a token that is not a
+        JWT.
     """
     parts = token.split(".")
     if len(parts) != 3:

@@ -130,7 +130,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
             Without idempotence, a batch that is retried may be stored twice, and a partition
             has one batch in flight at a time.
         key_serializer: Called with each key, None included; returns bytes or None. Or an
-            `abc.RecordSerializer`, which also knows the topic and the headers. By default
+            `abc.RecordSerializer`, which also receives the topic and the headers. By default
             keys must be bytes.
         value_serializer: Likewise for values.
         compression_type: "gzip", "snappy", "lz4", "zstd" or None.
@@ -205,7 +205,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
         socket_connection_setup_timeout_max_ms: Upper bound of that time, which doubles with each
             failed attempt to connect to a broker (KIP-601). If it is lower than
             `socket_connection_setup_timeout_ms`, it replaces that time.
-        metadata_max_idle_ms: The metadata of a topic is forgotten when nothing has been sent to it
+        metadata_max_idle_ms: The metadata of a topic is dropped when nothing has been sent to it
             for this time, at least 5000 (KIP-526). The next record to it waits for new metadata.
         send_buffer_bytes, receive_buffer_bytes: Sizes of the sockets' buffers; -1 uses the
             operating system's default.

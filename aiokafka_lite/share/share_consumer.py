@@ -87,7 +87,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             Then the application acknowledges the record by topic, partition and offset; see
             `UndeserializedRecord`.
         key_deserializer: Called with each key (bytes or None); its result becomes the record's key.
-            Or an `abc.RecordDeserializer`, which also knows the topic and the headers.
+            Or an `abc.RecordDeserializer`, which also receives the topic and the headers.
         value_deserializer: Likewise for values.
         check_crcs: Check the CRC of each batch.
         interceptors: `aiokafka_lite.abc.ConsumerInterceptor` objects. They see the records of each
@@ -569,7 +569,8 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             )
 
         def on_full() -> None:
-            # Handlers at work are no reason to leave the group after `max_poll_interval_ms`.
+            # Running handlers must not make the member leave the group after
+            # `max_poll_interval_ms`.
             core.group.poll(waiting=True)
 
         read = getattr(self.getmany, "__func__", None) is AIOKafkaShareConsumer.getmany

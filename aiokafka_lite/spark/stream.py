@@ -6,8 +6,8 @@ tasks and only read.
 Non-obvious:
 
 - Spark stores the end of each micro-batch, but not the start of a query: if the query dies in its
-  first micro-batch, Spark requests the initial offset again, and "latest" has moved by then. So the
-  initial offset is always `NOT_BEGUN`, and the end of the first micro-batch contains its start.
+  first micro-batch, Spark requests the initial offset again, and "latest" has moved meanwhile. So
+  the initial offset is always `NOT_BEGUN`, and the end of the first micro-batch contains its start.
 - An end without partitions (`{}`: all topics are deleted) is not `NOT_BEGUN`: the query continues,
   and topics that are created later begin at their earliest offset.
 - The tasks of a micro-batch depend only on its two offsets and the options.

@@ -71,7 +71,7 @@ class OffsetAndMetadata(_OffsetAndMetadata):
     """The offset and metadata that a group commits for a partition.
 
     It is aiokafka's pair, equal to any such pair. The leader epoch that it can also carry takes no
-    part in equality and unpacking: it validates the offset and is no part of the value.
+    part in equality and unpacking: it validates the offset and is not part of the value.
 
     Args:
         offset: Offset of the next record to read.

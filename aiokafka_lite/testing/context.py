@@ -163,7 +163,8 @@ class RequestContext:
         return self._injected_error is not _no_error
 
     def identity(self) -> dict[str, str]:
-        """Return what a subscription to client metrics can match, but for the instance id."""
+        """Return the attributes that a subscription to client metrics can match, except the
+        instance id."""
         session = self.session
         name, version = session.software
         return {

@@ -332,7 +332,7 @@ class ClusterState:
         partition.isr = alive or [replicas[0]]
         if partition.leader not in alive:
             partition.lead(alive[0] if alive else NO_LEADER)
-        elif removed:  # a new epoch, so that the removed replicas learn of it
+        elif removed:  # a new epoch, so that the removed replicas detect it
             partition.lead(partition.leader)
         self._keep(partition.topic)
         partition.watchers.notify()  # more replicas may be in sync

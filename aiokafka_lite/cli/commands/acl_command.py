@@ -1,4 +1,4 @@
-"""`acl list|create|delete`: administers who may do what."""
+"""`acl list|create|delete`: administers ACLs."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The demo: many coroutines produce, one task reads back and checks that nothing is lost.
 
 1,000 coroutines send 200 keyed records each through `AIOKafkaProducer.send`, while a second task
-reads the topic with `async for`. A value is a function of its key and number, so the reader knows
-the next record of every key and checks that each arrives once, in order, byte for byte. The broker
-is the embedded one on loopback, or any real Kafka with `--bootstrap`.
+reads the topic with `async for`. A value is a function of its key and number, so the reader can
+predict the next record of every key and checks that each arrives once, in order, byte for byte. The
+broker is the embedded one on loopback, or any real Kafka with `--bootstrap`.
 """
 
 from __future__ import annotations

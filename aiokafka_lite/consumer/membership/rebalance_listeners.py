@@ -24,7 +24,7 @@ class Work(Protocol):
     """Processing of records in steps that a rebalance must not interrupt."""
 
     async def before_going(self, partitions: set[TopicPartition]) -> None:
-        """Wait until no step involves these partitions any more, or until that takes too long.
+        """Wait until no step involves these partitions, or until that takes too long.
 
         They are about to be revoked: withheld, but still assigned.
         """

@@ -471,7 +471,8 @@ def _is_superseded(state: PartitionState) -> bool:
 def _confirmed(
     unsure: Collection[PartitionState], response: MetadataResponse, node: int
 ) -> set[PartitionState]:
-    """Return the partitions whose rival topic id the broker reports, and which it says it leads."""
+    """Return the partitions that the broker leads, by its own metadata, under their rival topic
+    id."""
     led = {
         (topic.name, partition.partition_index): topic.topic_id
         for topic in response.topics

@@ -10,7 +10,7 @@ class ResponseBody:
 
     Args:
         size: Bytes.
-        on_released: Called once, when no record set points into them any more.
+        on_released: Called once, when no record set refers to them any longer.
     """
 
     __slots__ = ("on_released", "parts", "size")

@@ -10,7 +10,7 @@ FIRST_WAIT: Final = 0.25
 """Seconds until a member that joined and got no partitions sends the next heartbeat; doubles each
 time.
 
-Other members must revoke first, or the coordinator does not know a topic yet. Java waits for the
+Other members must revoke first, or the coordinator does not have a topic yet. Java waits for the
 interval."""
 
 SHORTEST_INTERVAL: Final = 0.1

@@ -58,7 +58,7 @@ class BatchCore(AppendCore):
         on_ready: Called with a queue that may have something to send.
         on_opened: Likewise for a batch that was just begun; the call may send it.
         on_lingering: Called with the loop time at which the first lingering batch is due.
-        on_held: Called when a queue holds a batch and `watched` was False; it is True by then.
+        on_held: Called when a queue holds a batch and `watched` was False; it has then been set.
 
     Attributes:
         active: Queues that hold a batch, waiting or in flight. Only `hold` adds to it.

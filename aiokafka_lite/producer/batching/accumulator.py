@@ -76,7 +76,7 @@ class Accumulator(BatchCore):
         on_ready: Called with a queue that may have something to send.
         on_opened: Likewise for a batch that was just begun; the call may send it.
         on_lingering: Called with the loop time at which the first lingering batch is due.
-        on_held: Called when a queue holds a batch and `watched` was False; it is True by then.
+        on_held: Called when a queue holds a batch and `watched` was False; it has then been set.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ def encode_frame(
 def read_stored(
     frame: Buffer, version: int, names: Mapping[bytes, str] | None
 ) -> tuple[int, dict[tuple[str, int], StoredAt]] | None:
-    """Read a response, correlation id included, if it says that every batch was stored.
+    """Read a response, correlation id included, if it reports that every batch was stored.
 
     Args:
         names: The topics' names by their id's 16 bytes, if the version uses ids.

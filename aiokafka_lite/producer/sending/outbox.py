@@ -321,7 +321,7 @@ class Outbox:
                 self._wake_all(woken)  # even if a bug raised an exception above
 
     def on_mistake(self, error: BaseException) -> None:
-        """Report a bug: nothing can be sent any more."""
+        """Report a bug: nothing more can be sent."""
         self._owner.on_mistake(self, error)
 
     def on_failure(self, parts: Sequence[Part], error: BaseException) -> None:

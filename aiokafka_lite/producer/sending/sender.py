@@ -446,7 +446,7 @@ class Sender:
         return self._why_short
 
     def _on_task_error(self, name: str, error: BaseException) -> None:
-        """A sender task crashed because of a bug: stop, because nothing would be sent any more."""
+        """A sender task crashed because of a bug: stop, because nothing more would be sent."""
         log.critical(
             "%s ended unexpectedly; the producer is stopped",
             name,

@@ -117,7 +117,7 @@ class ShareRecord(_Record[KT, VT], Generic[KT, VT]):
                 the group's limit of deliveries.
 
         Raises:
-            TypeError: `retry` is no exception class and no tuple of them.
+            TypeError: `retry` is neither an exception class nor a tuple of them.
             IllegalStateError: On entry: the record is acknowledged already.
             InvalidRecordStateError: On entry or at the end: the lock is lost.
         """

@@ -29,7 +29,7 @@ class ShippedFile(os.PathLike[str]):
 
             shipped = SparkFiles.get(os.path.basename(self.path))
         except (ImportError, AttributeError, AssertionError):
-            return self.path  # this process is no worker of Spark
+            return self.path  # this process is not a Spark worker
         return shipped if os.path.exists(shipped) else self.path
 
     def __str__(self) -> str:

@@ -177,7 +177,7 @@ class TaskWritten:
         rows: Number of rows of the task.
         digest: Digest of the rows; 0 if not computed.
         skipped: True if the rows were stored already.
-        first: True if the task knows of no earlier write in this run of the query.
+        first: True if the task found no earlier write in this run of the query.
         topic: The topic of its marker; None without rows.
         native: True if its process runs the compiled modules.
     """

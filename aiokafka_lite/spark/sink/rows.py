@@ -30,7 +30,7 @@ _Row = tuple[str | None, bytes | None, bytes | None, int | None, _Headers | None
 
 _UNSETTLED: Final = 40_000
 """Maximum number of unacknowledged records; more would only use memory, because the producer's
-buffer is full by then."""
+buffer is then full."""
 
 _BREATH: Final = 1_000
 """Number of records after which to yield to the event loop."""

@@ -34,8 +34,8 @@ REFUSED: Final[Mapping[ApiKey, str]] = MappingProxyType(
         ApiKey.REMOVE_RAFT_VOTER: _VOTERS,
     }
 )
-"""Offered and always rejected, as by a real broker with default configuration: but for the states
-of share groups, which a real broker serves to other brokers."""
+"""Offered and always rejected, as by a real broker with default configuration, except for the
+states of share groups, which a real broker serves to other brokers."""
 
 NOT_OFFERED: Final[Mapping[ApiKey, str]] = MappingProxyType(
     {

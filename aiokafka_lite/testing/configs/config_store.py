@@ -63,7 +63,7 @@ class ConfigStore:
             self._values[kind, name] = dict(values)
         else:
             self._values.pop((kind, name), None)
-        if kind is not ConfigResource.BROKER_LOGGER:  # a broker forgets its loggers' levels
+        if kind is not ConfigResource.BROKER_LOGGER:  # a broker does not store its loggers' levels
             self._journal.note(JOURNAL_KIND, (int(kind), name), values or None)
 
     def names(self, kind: ConfigResource) -> list[str]:

@@ -183,7 +183,7 @@ class Group(ABC):
         """A broker becomes the group's coordinator."""
 
     def on_coordinator_lost(self) -> None:  # noqa: B027 (most hold nothing that waits)
-        """No broker coordinates the group any more: nothing expires until one does."""
+        """No broker coordinates the group: nothing expires until one does."""
 
     def close(self) -> None:  # noqa: B027 (most have no timer)
         """Cancel the timers and answer waiting members; the group is deleted or replaced."""

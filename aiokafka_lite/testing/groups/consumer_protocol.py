@@ -1,7 +1,6 @@
 """The metadata and assignments of consumers in the classic protocol. No I/O.
 
-They identify topics by name, a consumer group by id; conversion omits topics that do not exist
-(any more).
+They identify topics by name, a consumer group by id; conversion omits topics that do not exist.
 """
 
 from collections.abc import Iterable, Mapping

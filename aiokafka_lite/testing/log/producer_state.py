@@ -69,7 +69,7 @@ class Producer:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def move_to(self, epoch: int) -> None:
-        """Enter a new epoch and forget the batches of the old one."""
+        """Enter a new epoch and drop the batches of the old one."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -306,7 +306,7 @@ class ProducerTable:
                     f"{who}, {verification.lowest_sequence} (earliest seen sequence)"
                 )
         if producer is None:
-            return  # no state (any more): accept every sequence
+            return  # no state, or no longer: accept every sequence
         if header.producer_epoch != producer.epoch:
             if first != 0:
                 raise OutOfOrderSequenceNumber(

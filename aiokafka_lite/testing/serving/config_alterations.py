@@ -288,7 +288,7 @@ def _install_topic(
 def _alter_loggers(
     name: str, changes: Sequence[Change], context: RequestContext, *, validate_only: bool
 ) -> None:
-    """Change log levels (KIP-412), which a restarted broker forgets."""
+    """Change log levels (KIP-412), which a restarted broker resets."""
     context.authorize(Operation.ALTER_CONFIGS, Resource.CLUSTER, CLUSTER_NAME)
     check_node_name(name, context)
     store = context.state.configs

@@ -180,7 +180,7 @@ class ShareCoordination:
     def on_disconnect(self, node_id: int, connection_id: int) -> None:
         """Close the session of a closed connection, and release its member's records.
 
-        As in Kafka, a broker without sessions of a group forgets the group's share partitions, with
+        As in Kafka, a broker without sessions of a group drops the group's share partitions, with
         the acquisitions in them.
         """
         session, empty_group = self.sessions[node_id].on_disconnect(connection_id)

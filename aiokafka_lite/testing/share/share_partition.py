@@ -221,7 +221,7 @@ class SharePartition:
         except UnknownTopicOrPartitionError:
             acknowledgement.roll_back()
             raise
-        except OSError:  # the disk of the data folder is full; the state has changed all the same
+        except OSError:  # the disk of the data folder is full; the state has changed nevertheless
             self._after(acknowledgement.changes)
             raise
         self._after(acknowledgement.changes)
@@ -244,7 +244,7 @@ class SharePartition:
             self._store(changes)
         except (FencedStateEpochError, UnknownTopicOrPartitionError):
             return  # the next request replaces this share partition
-        except OSError:  # the disk of the data folder is full; they are released all the same
+        except OSError:  # the disk of the data folder is full; they are released nevertheless
             self._after(changes)
             raise
         self._after(changes)

@@ -3,8 +3,8 @@
 A session belongs to one member of one group, and to the connection that opened it. Source: Kafka's
 `SharePartitionManager.newContext`, `acknowledgeSessionUpdate` and `ShareSessionCache`.
 
-As in Kafka, a connection remembers only the session that it opened last: if it closes, its other
-sessions stay. It forgets that session, too, if any session that it opened was closed before.
+As in Kafka, a connection stores only the session that it opened last: if it closes, its other
+sessions stay. It drops that session, too, if any session that it opened was closed before.
 """
 
 from collections.abc import Callable, Iterable
@@ -82,8 +82,8 @@ class Disconnection(NamedTuple):
     """What a closed connection ends.
 
     Attributes:
-        session: The session to release; None if the connection remembers none.
-        empty_group: The group that has no session at the broker any more, if any.
+        session: The session to release; None if the connection stores none.
+        empty_group: The group that no longer has a session at the broker, if any.
     """
 
     session: ShareSession | None
@@ -170,7 +170,7 @@ class ShareSessionCache:
             opened.is_stale = True
 
     def on_disconnect(self, connection_id: int) -> Disconnection:
-        """Remove and return the session that a closed connection remembers."""
+        """Remove and return the session that a closed connection stores."""
         opened = self._opened.pop(connection_id, None)
         if opened is None:
             return Disconnection(None, None)

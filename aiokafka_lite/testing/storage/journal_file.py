@@ -81,7 +81,7 @@ class FileJournal(Journal):
     def _leave_out_outdated(self, file: AppendFile) -> None:
         try:
             self._file = self._rewrite()
-        except OSError as error:  # the entry is stored all the same
+        except OSError as error:  # the entry is stored nevertheless
             logger.warning("%s: cannot remove outdated entries: %s", self._path, error)
             self._file = None  # the path may name the old file or the new one
         file.close()

@@ -77,7 +77,7 @@ def _must_end_with_bump(
     if state.is_over and repeated and state is _complete(committed=committed):
         return False
     if not state.is_ending and not repeated and not committed:
-        return True  # the producer may not know whether any of its requests arrived
+        return True  # it may be unknown to the producer whether any of its requests arrived
     raise _refusal(transaction, committed=committed)
 
 

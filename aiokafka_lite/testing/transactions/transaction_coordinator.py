@@ -44,7 +44,7 @@ __all__ = ["Transactions"]
 KIND: Final = "transaction"  # in the journal
 EPOCH_BUMPS_SINCE: Final = 2  # transaction.version
 ROUND: Final = 10.0
-"""Seconds between attempts that a full disk ends, as between Kafka's looks for timeouts."""
+"""Seconds between attempts that a full disk ends, as between Kafka's checks for timeouts."""
 
 
 class Transactions:
