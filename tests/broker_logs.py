@@ -1,4 +1,4 @@
-"""What brokers logged during a failed test, as sections of its report."""
+"""The log output of brokers during a failed test, as sections of its report."""
 
 import re
 from collections.abc import Iterator

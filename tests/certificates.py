@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of their own, and what it signs, made by `openssl`."""
+"""Certificates for tests: an authority, and the certificates that it signs, made by `openssl`."""
 
 import subprocess
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ class Certificate:
 
 
 class Authority:
-    """A certificate authority whose files lie in a folder of its own.
+    """A certificate authority with its own folder for its files.
 
     Args:
         folder: Created if missing. If it contains the files of an authority, that one is used.
         name: The common name of a new authority.
-        key_usage: False leaves out the extension that RFC 5280 requires, as old authorities do.
+        key_usage: False omits the extension that RFC 5280 requires, as old authorities do.
     """
 
     def __init__(self, folder: Path, name: str = "test-ca", *, key_usage: bool = True) -> None:

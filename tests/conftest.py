@@ -1,8 +1,8 @@
-"""A real Kafka for any test that asks for one, started on first use and shared by the whole run.
+"""A real Kafka for any test that requests one, started on first use and shared by the whole run.
 
-A test that uses `kafka`, `kafka3`, `topic` or `topic3` is marked `real`. Where no Kafka
-can be had those tests are skipped by name, and the run ends with a line that says so loudly;
-AIOKAFKA_LITE_REQUIRE_KAFKA=1 makes that a failure instead.
+A test that uses `kafka`, `kafka3`, `topic` or `topic3` is marked `real`. If no Kafka is available,
+these tests are skipped, and the summary at the end of the run lists them;
+AIOKAFKA_LITE_REQUIRE_KAFKA=1 makes this a failure.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from tools.kafka import (
     open_kafka,
 )
 
-REAL_FIXTURES = {"kafka", "kafka3"}  # and those that stand on them
+REAL_FIXTURES = {"kafka", "kafka3"}  # and the fixtures that use them
 REAL_TIMEOUT = 300  # seconds; the first test of a run also pays for jars and the brokers' start
 UNIT = Path(__file__).parent / "unit"
 NO_KAFKA = "no real Kafka: "
@@ -71,7 +71,8 @@ def own_log_levels() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Hide the objects of 18,000 tests from the garbage collector: a visit takes it 0.4 s."""
+    """Hide the objects of 18,000 tests from the garbage collector, which takes 0.4 s to visit
+    them."""
     gc.disable()
     try:
         return (yield)
@@ -109,7 +110,7 @@ def in_order(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(optionalhook=True)  # without pytest-xdist, there is no such hook
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Give tests on three nodes a process of their own."""
+    """Run tests on three nodes in a separate process."""
     return by_cluster(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
@@ -137,7 +138,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the brokers of `kafka3` logged while a test failed."""
+    """Show the log output of the brokers of `kafka3` during a failed test."""
     report = yield
     if report.failed and call.when == "call" and LOG_MARKS in item.stash:
         report.sections.extend(item.stash[LOG_MARKS].sections())
@@ -205,7 +206,7 @@ def three_brokers() -> Iterator[OwnCluster]:
 def kafka3(three_brokers: OwnCluster, request: pytest.FixtureRequest) -> OwnCluster:
     """Three nodes of the newest Kafka, shared by the run: a test that stops one starts it again.
 
-    Every broker knows of all others. All replicas of Kafka's own topics are in sync, and their
+    Every broker lists all others. All replicas of Kafka's own topics are in sync, and their
     preferred leaders lead.
     """
     from tests.in_sync import restore  # a copy of this file runs without the client

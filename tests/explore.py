@@ -4,10 +4,10 @@
     python -m tests.explore --seed 7 -- -k classic_groups
 
 A round runs every test that is marked `walk` (see tests/conftest.py) once; with an odd seed, on the
-event loop of tests/jumping_loop.py, whose clock jumps between two looks at it. A failing round
-prints the schedule and the command that repeats it. Hypothesis keeps the find in .hypothesis and
-tries it first in each later round; the whole output stays in .explore. Turn a find into a test, or
-into an `@example`: the suite itself draws the same examples in every run.
+event loop of tests/jumping_loop.py, whose clock jumps between two reads. A failing round
+prints the schedule and the command that repeats it. Hypothesis stores the failing example in
+.hypothesis and tries it first in each later round; the whole output stays in .explore. Turn a
+failure into a test, or into an `@example`: the suite itself draws the same examples in every run.
 
 The run ends after the round in which its time is up, and fails if a round failed.
 """

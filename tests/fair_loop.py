@@ -1,11 +1,12 @@
-"""An event loop whose clock stands still while the machine runs others.
+"""An event loop whose clock stands still while the machine runs other processes.
 
 A test waits for its condition by a deadline, and a group's session ends by a timer: on a busy
-machine both pass while the client, ready to run, is not let. What a test proves shall not hang on
-its neighbours, so the seconds for which this thread had work and no processor do not count here.
-Linux tells them to the nanosecond; where it does not, the clock is the ordinary one.
+machine, both expire while the client is ready to run but does not get the processor. The result of
+a test must not depend on other processes, so the seconds for which this thread was runnable without
+a processor do not count. Linux reports them to the nanosecond; elsewhere, the clock is the ordinary
+one.
 
-What the test itself waits for, a socket, a timer, another thread, counts as ever.
+The time for which the test itself waits, for a socket, a timer or another thread, counts as usual.
 """
 
 import asyncio
@@ -18,11 +19,11 @@ KEPT_WAITING = Path("/proc/thread-self/schedstat")
 """Nanoseconds on a processor, nanoseconds ready without one, and turns."""
 
 BLIND = 0.001
-"""Seconds between two looks at it: a turn of others is rarely shorter, and a look has a price."""
+"""Seconds between two reads of it: other processes rarely run for less, and a read costs time."""
 
 
 class FairLoop(asyncio.SelectorEventLoop):
-    """asyncio's own, by the time that the thread which makes it could have run."""
+    """asyncio's loop, with a clock of the time during which its thread could have run."""
 
     def __init__(self) -> None:
         self._file = os.open(KEPT_WAITING, os.O_RDONLY)
@@ -32,7 +33,7 @@ class FairLoop(asyncio.SelectorEventLoop):
         super().__init__()
 
     def time(self) -> float:
-        """Seconds; it never goes back, though what it leaves out is learnt of later."""
+        """Seconds; it never goes back, although the time to omit is detected late."""
         now = super().time()
         if now >= self._look_at:
             self._look_at = now + BLIND
@@ -48,7 +49,7 @@ class FairLoop(asyncio.SelectorEventLoop):
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A fair loop where the machine can tell, else an ordinary one.
+    """A fair loop if the machine reports the times, else an ordinary one.
 
     With a seed in the environment's `JUMPS`, a `JumpingLoop`.
     """

@@ -71,7 +71,7 @@ HARNESS: Final[Mapping[str, object]] = {
     "num.partitions": 4,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
 }
-"""What the harness starts its real brokers with; see `tools.kafka.config`."""
+"""The configurations of the harness's real brokers; see `tools.kafka.config`."""
 
 
 def describe(

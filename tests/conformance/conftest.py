@@ -39,8 +39,8 @@ AS_THE_HARNESS: Final = {
     "log.retention.ms": -1,
     "log.segment.delete.delay.ms": 1000,
 }
-"""What the harness configures its real brokers with, where a topic's or a group's settings, or a
-heartbeat's answer, tell it."""
+"""The harness's configurations of its real brokers that show in a topic's or a group's settings,
+or in a heartbeat response."""
 DEFAULTS: Final = {"check_records": True, "broker_configs": AS_THE_HARNESS}
 
 

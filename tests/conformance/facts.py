@@ -52,7 +52,7 @@ NAMES: Final = (
     *("mechanism", "entity_name", "broker_id", "config_name", "member_id", "topic_id"),
     "producer_id",
 )
-"""Fields that tell one item of a list from another, the most telling first."""
+"""Fields that distinguish the items of a list, the most specific first."""
 
 
 class Facts:

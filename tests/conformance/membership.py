@@ -20,7 +20,7 @@ from tests.conformance.target import Target
 __all__ = ["Member", "new_group", "subscription"]
 
 REBALANCE_IN_PROGRESS = 27
-NOT_YET = (14, 15, 16)  # a fresh coordinator loads, and knows so itself later than others do
+NOT_YET = (14, 15, 16)  # a new coordinator is loading, and may not know yet that it is one
 
 
 async def new_group(target: Target) -> str:
@@ -48,7 +48,7 @@ class Member:
         group: Its id.
         name: Of the connection.
         protocols: (name, metadata) of each that it supports.
-        version: Of JoinGroup; the others go as far as they had come when that came.
+        version: The version of JoinGroup; the other requests use the versions of the same release.
     """
 
     def __init__(

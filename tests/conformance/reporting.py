@@ -63,7 +63,7 @@ async def new_group(target: Target, *, interval_ms: int | None = 0, **configs: o
 
 
 async def _await_configs(target: Target, group: str, names: set[str]) -> None:
-    """Wait until the broker knows a group's own configurations, and so does its coordinator."""
+    """Wait until the broker and the group's coordinator have the group's own configurations."""
     wanted = DescribeConfigsResource(GROUP_CONFIGS, group)
     async with asyncio.timeout(20):
         while True:
@@ -77,7 +77,7 @@ async def _await_configs(target: Target, group: str, names: set[str]) -> None:
 
 
 class Reporter:
-    """One member with its own connection, which remembers its assignment.
+    """One member with its own connection, which stores its assignment.
 
     Args:
         target: Where the group is.
@@ -184,8 +184,8 @@ async def describe(target: Target, group: str, *, by_topic: bool = True) -> Desc
     Args:
         target: Where.
         group: Its id.
-        by_topic: How many partitions of each topic a member has; else only how many in all, which
-            is what "uniform" promises to members who read several topics.
+        by_topic: How many partitions of each topic a member has; else only the total, which is all
+            that "uniform" guarantees to members that read several topics.
     """
     response = await target.quietly(ConsumerGroupDescribeRequest([group]), 1)
     (described,) = response.groups
@@ -194,7 +194,7 @@ async def describe(target: Target, group: str, *, by_topic: bool = True) -> Desc
 
 
 async def describe_until(target: Target, group: str, state: str, epoch: int) -> DescribedGroup:
-    """Note the description of a group once it is in a state and an epoch."""
+    """Record the description of a group once it is in a state and an epoch."""
     async with asyncio.timeout(20):
         while True:
             response = await target.quietly(ConsumerGroupDescribeRequest([group]), 1)

@@ -1,8 +1,8 @@
 """Clusters with authentication, and scenarios whose connections have users.
 
 The name of a connection is its user: `on="alice"` authenticates as alice by PLAIN before anything
-else, `on="alice@0"` too, and `on="topics"` (what makes topics) as admin, a super user.
-`on="-anything"` stays unauthenticated.
+else, so does `on="alice@0"`, and `on="topics"` (which creates topics) authenticates as admin, a
+super user. `on="-anything"` stays unauthenticated.
 """
 
 from typing import Any, Final

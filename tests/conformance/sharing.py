@@ -61,7 +61,7 @@ async def configure_group(target: Target, group: str, **configs: object) -> None
     answer = await target.quietly(request, 1, "admin")
     assert not answer.responses[0].error_code, answer
     described = DescribeConfigsRequest([DescribeConfigsResource(GROUP_RESOURCE, group, [*wanted])])
-    async with asyncio.timeout(PATIENCE):  # a broker learns of them after the answer
+    async with asyncio.timeout(PATIENCE):  # a broker applies them after the response
         while True:
             (told,) = (await target.quietly(described, 4, "admin")).results
             if {each.name: each.value for each in told.configs} == wanted:
@@ -167,7 +167,7 @@ class Sharer:
         return answer
 
     async def await_end_of_session(self) -> None:
-        """Wait until the leader has closed its session; name its connection anew."""
+        """Wait until the leader has closed its session; rename its connection."""
         request = ShareAcknowledgeRequest(self.group, self.member_id, 1000)
         async with asyncio.timeout(PATIENCE):
             while (await self.target.quietly(request, 2, "probe")).error_code != NO_SESSION:

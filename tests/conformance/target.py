@@ -29,7 +29,7 @@ from tests.conformance.facts import Fact, Facts
 
 __all__ = ["ConnectionEnded", "Scenario", "Step", "Target"]
 
-PATIENCE: Final = 30.0  # seconds for one answer, and for what is waited for to come true
+PATIENCE: Final = 30.0  # seconds for one response, and for a condition
 PAUSE: Final = 0.02  # seconds between two tries
 
 Scenario = Callable[["Target"], Awaitable[None]]
@@ -170,9 +170,9 @@ class Target:
             await asyncio.sleep(PAUSE)
 
     def start(self, request: Request, version: int, on: str) -> asyncio.Task[Any]:
-        """Send a request whose answer takes its time (JoinGroup); `settle` waits for it.
+        """Send a request whose response may take long (JoinGroup); `settle` waits for it.
 
-        Until it is answered, `on` has no place for another request.
+        Until the response arrives, `on` cannot be used for another request.
         """
         task = asyncio.ensure_future(self.quietly(request, version, on))
         self._started[task] = (request, version)
@@ -268,7 +268,7 @@ class Target:
     async def coordinator_of(self, key: str, key_type: int = 0) -> int:
         """The node id of a key's coordinator (0 group, 1 transaction), once there is one.
 
-        The first question of a run has Kafka make the internal topic.
+        The first request of a run makes Kafka create the internal topic.
         """
         request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
         async with asyncio.timeout(PATIENCE):
@@ -305,7 +305,7 @@ class Target:
         return self._addresses[node_id]
 
     async def _await_leader(self, topic: str, partition: int) -> None:
-        """Wait for a leader to serve, because metadata lists it before it knows that it leads."""
+        """Wait until a leader serves, because metadata lists it before it has become the leader."""
         wanted = [ListOffsetsTopic(topic, [ListOffsetsPartition(partition, timestamp=-1)])]
         async with asyncio.timeout(PATIENCE):
             while True:

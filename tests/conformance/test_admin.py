@@ -1,4 +1,5 @@
-"""Topics and the cluster administered: partitions, elections, reassignments, features, quorum."""
+"""Administration of topics and the cluster: partitions, elections, reassignments, features,
+quorum."""
 
 import pytest
 

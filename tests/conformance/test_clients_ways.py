@@ -1,4 +1,4 @@
-"""Unspecified behaviour of other clients, and Kafka's reaction."""
+"""Unspecified behavior of other clients, and Kafka's reaction."""
 
 from aiokafka_lite.protocol.messages.describe_configs import (
     DescribeConfigsRequest,

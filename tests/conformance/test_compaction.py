@@ -2,8 +2,8 @@
 
 Kafka's cleaner runs every 15 seconds and skips the active segment, so all cases are partitions of
 one topic that is cleaned once; a last batch with a much later timestamp ends the segment. The
-cleaner must not begin before the test has read the logs: until then their dirty ratio, which is 1
-at most, is too low for it.
+cleaner must not begin before the test has read the logs: until then, their dirty ratio, which is at
+most 1, is too low for it.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ async def write(target: Target, topic: str) -> None:
     for index, codec in enumerate((Compression.NONE, Compression.GZIP, Compression.ZSTD)):
         for records in PLAIN:
             await put(target, topic, index, make_batch(*records, compression=codec))
-    for sequence in range(4):  # a producer that is remembered, and nothing of it is left
+    for sequence in range(4):  # a producer whose state remains, but none of its records
         batch = make_batch(
             (NOW, b"k", b"%d" % sequence), producer_id=900, producer_epoch=0, base_sequence=sequence
         )
@@ -92,7 +92,7 @@ async def write_by_chance(
         elif who == "neither":
             await put(target, topic, index, make_batch(*records, compression=codec))
         else:
-            await writer.init()  # a new epoch, so that its sequence begins anew
+            await writer.init()  # a new epoch, so that its sequence starts again
             await writer.add(topic, index)
             producer_id, epoch = writer.producer
             fields = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": 0}

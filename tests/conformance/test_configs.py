@@ -67,7 +67,7 @@ HARNESS_SETS = (
     *("listener.security.protocol.map", "log.dirs", "offsets.topic", "transaction.state.log"),
     "share.coordinator.state.topic",
 )
-"""What it also starts its brokers with, but what has no effect on an embedded one."""
+"""Further configurations of its brokers, which have no effect on an embedded one."""
 
 
 async def test_describing_all_of_a_broker(compare: Compare) -> None:
@@ -160,7 +160,7 @@ async def test_presentation_of_values(compare: Compare) -> None:
 
 
 async def settle(target: Target, topic: str, *values: tuple[str, str]) -> None:
-    """Wait until a topic has these values; metadata takes its time to every broker."""
+    """Wait until a topic has these values; metadata reaches the brokers with a delay."""
     wanted = dict(values)
 
     def has_them(answer: DescribeConfigsResponse) -> bool:
@@ -221,7 +221,7 @@ async def test_replacing_all_of_a_topic(compare: Compare) -> None:
                 resource = AlterConfigsResource(TOPIC, name, wanted)
                 await target.ask(AlterConfigsRequest([resource], validate_only), version)
                 await settle(target, topic, ("retention.ms", retention), ("cleanup.policy", policy))
-        # A resource named twice is left out: Kafka 4.4.0 never answers that.
+        # A resource named twice is omitted: Kafka 4.4.0 never answers that.
         await target.ask(AlterConfigsRequest([AlterConfigsResource(LOGGER, "0", [])]), 2)
 
     await compare(scenario, broker_configs=HARNESS)

@@ -1,11 +1,12 @@
 """Groups of the consumer protocol (KIP-848): one and several members, and errors.
 
-Left out: when a coordinator notices that topics were made, deleted or have grown. Kafka hears of
-it a little later; the embedded broker at the next heartbeat. The scenarios wait for it.
+Not compared: when a coordinator detects that topics were created, were deleted or have grown. Kafka
+detects it a little later; the embedded broker at the next heartbeat. The scenarios wait for it.
 
-Left out too, as defects of Kafka 4.4 that nobody builds on: a member that joins without any
-subscription while an assignment is due lets Kafka share out as if all read the same; and a member
-that turns from a dynamic into a static one under the same id is told to give up everything.
+Also not compared are two defects of Kafka 4.4 on which no client relies. If a member joins without
+a subscription while an assignment is due, Kafka assigns as if all members had the same
+subscription. A member that changes from dynamic to static under the same id must revoke all
+partitions.
 """
 
 import asyncio
@@ -101,7 +102,7 @@ async def test_two_and_three_members(compare: Compare) -> None:
         await b.join()
         await describe(target, group)
         await b.report()
-        await a.report()  # the response says what to give up
+        await a.report()  # the response lists the partitions to revoke
         await describe(target, group)
         await a.report()
         await b.report()
@@ -187,10 +188,10 @@ async def test_fenced_members(compare: Compare) -> None:
         await b.join()
         for epoch in (1, 3, 99):
             await a.report(member_epoch=epoch)
-        await a.report(member_epoch=2)  # the response says to give up two
+        await a.report(member_epoch=2)  # the response requires to revoke two
         kept = a.owned
         await a.acknowledge()  # and comes to epoch 3
-        await a.report(member_epoch=2)  # as if it had not heard of it, without telling
+        await a.report(member_epoch=2)  # as if the response had been lost
         await a.report(member_epoch=2, topic_partitions=[])
         a.epoch = 2
         await a.report(member_epoch=2, topic_partitions=kept)
@@ -492,7 +493,7 @@ async def test_group_size_limit_and_session_timeout(compare: Compare) -> None:
         a, b = (Reporter(target, group, name, topic) for name in "ab")
         await a.join(rebalance_timeout_ms=500)
         await b.join()
-        await a.report()  # does not give up partitions as the response says
+        await a.report()  # does not revoke the partitions as the response requires
         await describe_until(target, group, "Assigning", 4)
         await a.report()
         await b.report()

@@ -62,7 +62,7 @@ class Fetching:
         )
 
     async def ask(self, offsets: dict[int, int], *forgotten: int, **fields: Any) -> Any:
-        """In the session: its answer's id is taken up, and the epoch goes on."""
+        """In the session: use the id in the response, and advance the epoch."""
         response = await self.target.ask(self.request(offsets, *forgotten, **fields), self.version)
         self.session_id = response.session_id
         self.epoch += 1
@@ -249,7 +249,7 @@ async def test_random_requests(compare: Compare, seed: int) -> None:
                     min_bytes=1,
                     isolation_level=chance.choice([0, 1]),
                 )
-                if not client.session_id:  # nothing was left to fetch: begin anew
+                if not client.session_id:  # nothing was left to fetch: start a new session
                     client.epoch = 0
                     await client.ask({0: 0, 1: 0})
 

@@ -61,7 +61,7 @@ async def test_preferred_read_replica(compare3: Compare) -> None:
             return data.high_watermark == 2 and not data.error_code
 
         await target.until(fetch(topic, 0), 12, is_there, follower)
-        # Once a follower knows it, every broker returns it.
+        # Once a follower has it, every broker returns it.
         for on in (leader, follower, stranger):
             for version in (10, 11, 12):
                 for epoch in (-1, 0, 9):

@@ -1,6 +1,7 @@
 """Describing, listing and deleting groups of both types, and deleting their offsets.
 
-Left out: the group without a name, which others may use on the same Kafka at the same time.
+Not compared: the group without a name, which other tests may use on the same Kafka at the same
+time.
 """
 
 from typing import Any

@@ -23,7 +23,7 @@ def has_loaded(response: Any) -> bool:
 
 
 async def loaded(target: Target, group: str, node: int) -> None:
-    """Wait until a broker that became the coordinator just now has read what it has to know."""
+    """Wait until a broker that has just become the coordinator has loaded its state."""
     everything = ask_for(group, 7)
     async with asyncio.timeout(30):
         while not has_loaded(await target.quietly(everything, 7, f"loading@{node}")):
@@ -69,7 +69,7 @@ async def test_coordinator_failover(compare3: Compare) -> None:
         port = int(target.bootstrap.split(",")[0].rpartition(":")[2])
         first = next(each.node_id for each in brokers if each.port == port)
         here = first
-        while here == first:  # that one is asked who coordinates
+        while here == first:  # this broker is asked for the coordinator
             group = target.unique("group")
             here = await target.coordinator_of(group)
         await loaded(target, group, here)  # brokers may have started again just before
@@ -89,7 +89,7 @@ async def test_coordinator_failover(compare3: Compare) -> None:
         await target.until(member.sync_request(), 5, has_loaded, member.name)
         await member.beat()
         await target.ask(ask_for(group, 7, topic), 7, member.name)
-        await pending.join()  # what was promised, was not written down
+        await pending.join()  # the pending member id was not stored
         await member.join()
         await target.restart(here)
 

@@ -92,7 +92,7 @@ async def test_leaving_during_the_initial_delay(compare_limited: Compare) -> Non
         leaving = short(target, group, "admin", instance_id="b")
         await leaving.leave()
         await b.joined()
-        await a.waits_to_join()  # all who are left have joined, but the delay is not over
+        await a.waits_to_join()  # all remaining members have joined, but the delay is not over
         await a.joined()
 
     await compare_limited(scenario)

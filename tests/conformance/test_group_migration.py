@@ -1,4 +1,4 @@
-"""Consumer groups with members of both protocols (KIP-848), and the way there and back."""
+"""Consumer groups with members of both protocols (KIP-848), and conversions in both directions."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ from tests.conformance.target import Target
 
 
 def assignment(topic: str, *numbers: int, user_data: bytes | None = None) -> bytes:
-    """What a leader of consumers gives."""
+    """An assignment by the leader of a group of consumers."""
     encoded = bytearray(b"\x00\x00")
     ConsumerProtocolAssignment([TopicPartition(topic, list(numbers))], user_data).encode(encoded, 0)
     return bytes(encoded)
@@ -53,7 +53,7 @@ async def settled(target: Target, group: str, topic: str, **fields: object) -> M
 
 
 async def synced(member: Member) -> None:
-    """SyncGroup, of which only sizes enter: who gets what is chance."""
+    """SyncGroup, of which only sizes are recorded: the owners of partitions are random."""
     version = member.sync_version
     response = await member.target.quietly(member.sync_request(), version, member.name)
     member.target.note(
@@ -76,7 +76,7 @@ async def test_migration_in_both_directions(compare: Compare) -> None:
         await old.join()
         await describe(target, group)
         await synced(old)
-        await old.beat()  # has to give up two partitions: joins again
+        await old.beat()  # has to revoke two partitions: joins again
         old.protocols = [("range", owning(topic, 0, 1))]
         await old.join()
         await synced(old)
@@ -246,7 +246,7 @@ async def test_groups_that_cannot_migrate(
         await old.beat()
         await describe(target, group)
         await old.leave()
-        await new.join()  # an empty group goes over whatever it was
+        await new.join()  # an empty group is converted, whatever its type
         await describe(target, group)
 
     await compare(scenario)

@@ -1,4 +1,4 @@
-"""What becomes of a log: DeleteRecords, timestamps, epochs, what its topic's settings do to it."""
+"""Changes of a log: DeleteRecords, timestamps, epochs, and the effects of its topic's settings."""
 
 from collections.abc import Sequence
 from random import Random
@@ -226,7 +226,7 @@ async def test_too_large_batches(compare: Compare) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_random_writes(compare: Compare, seed: int) -> None:
-    """Batches, look-ups and deletions by chance, the same on both."""
+    """Random batches, lookups and deletions, the same on both."""
 
     async def scenario(target: Target) -> None:
         chance = Random(seed)

@@ -1,4 +1,4 @@
-"""Metadata and coordinators: topics that are created by asking, rights, what is asked wrongly."""
+"""Metadata and coordinators: automatic topic creation, permissions, invalid requests."""
 
 from uuid import UUID
 

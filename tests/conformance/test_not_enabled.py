@@ -1,7 +1,7 @@
-"""What a cluster answers that has not enabled consumer, share and streams groups.
+"""Responses of a cluster that has not enabled consumer, share and streams groups.
 
-It takes a Kafka of its own, whose features are taken back first. Left out are the APIs by which
-brokers keep the state of share groups: nobody else asks them.
+The test needs its own Kafka, whose features it first disables. It omits the APIs by which brokers
+store the state of share groups: no client sends them.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ BY_BROKERS = range(ApiKey.INITIALIZE_SHARE_GROUP_STATE, ApiKey.STREAMS_GROUP_HEA
 
 @pytest.fixture
 def bare() -> Iterator[OwnCluster]:
-    """One broker of its own."""
+    """A separate broker."""
     with ExitStack() as stack:
         try:
             cluster = stack.enter_context(open_cluster(1))

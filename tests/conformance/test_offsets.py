@@ -1,7 +1,7 @@
-"""Committed offsets: by members and from outside, in each version, and what is refused.
+"""Committed offsets: by members and from outside, in each version, and refused commits.
 
-Left out: OffsetCommit 0 and 1 and OffsetFetch 0, which the embedded broker still serves and Kafka
-4 dropped.
+Not compared: OffsetCommit 0 and 1 and OffsetFetch 0, which the embedded broker still serves and
+Kafka 4 dropped.
 """
 
 import pytest
@@ -164,7 +164,7 @@ async def test_commits_of_members(compare: Compare) -> None:
             named.group_instance_id = "static"
             await target.ask(named, 7)
 
-        await commits()  # while the group is not shared out
+        await commits()  # while the group has no assignment
         await form(member)
         await commits()
         await target.ask(ask_for(group, 8, topic), 8)

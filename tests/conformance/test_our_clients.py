@@ -28,7 +28,7 @@ def consumer_of(target: Target, *topics: str, **options: Any) -> AIOKafkaConsume
 
 
 async def write(target: Target, topic: str, numbers: range, **options: Any) -> None:
-    """Write numbered records over all partitions, and note their acknowledgements."""
+    """Write numbered records to all partitions, and record their acknowledgements."""
     async with producer_of(target, **options) as producer:
         sent = [
             await producer.send(

@@ -37,7 +37,7 @@ def waiting(topic: str, offset: int, **fields: Any) -> FetchRequest:
 
 
 async def look_around(target: Target, topic: str, end: int) -> None:
-    """From every offset, in both isolations, and by every timestamp that is special."""
+    """From every offset, with both isolation levels, and by every special timestamp."""
     for offset in range(end + 2):
         await target.ask(fetch(topic, offset, isolation=COMMITTED), 12)
     await target.ask(fetch(topic, 0), 12)
@@ -104,7 +104,8 @@ async def test_range_of_aborted_transactions(compare: Compare) -> None:
             for _ in range(5):
                 await target.ask(produce(topic, filler), 9)
         for offset in range(0, 28, 3):
-            # All that is left: how far Kafka looks beyond what it reads depends on its index.
+            # All remaining records: how far Kafka looks beyond the records that it reads depends on
+            # its index.
             await target.ask(fetch(topic, offset, isolation=COMMITTED), 12)
 
     await compare(scenario)
@@ -176,7 +177,7 @@ async def test_log_start_inside_a_transaction(compare: Compare) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_random_events(compare: Compare, seed: int) -> None:
-    """Transactions of two producers, deletions and look-ups by chance, the same on both."""
+    """Random transactions of two producers, deletions and lookups, the same on both."""
 
     async def scenario(target: Target) -> None:
         chance = Random(seed)

@@ -69,7 +69,8 @@ def delete(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
 
 
 def summary(group: Any) -> object:
-    """What a description says, without epochs, which depend on when states were initialized."""
+    """The content of a description, without epochs, which depend on when states were
+    initialized."""
     return (
         *(group.error_code, group.group_state, group.assignor_name),
         tuple(
@@ -205,7 +206,7 @@ async def grow(target: Target, topic: str, count: int) -> None:
     async with asyncio.timeout(PATIENCE):
         while await target.leader_of(topic, count - 1) < 0:
             await asyncio.sleep(0.05)
-        # Metadata name the leader before the broker has become it.
+        # Metadata lists the leader before the broker has become it.
         wanted = [ListOffsetsPartition(count - 1, timestamp=-1)]
         ends = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, wanted)])
         while (await target.quietly(ends, 1, "topics")).topics[0].partitions[0].error_code:

@@ -66,7 +66,7 @@ async def brokers_with(target: Target, **configs: str) -> AsyncIterator[None]:
 
 
 async def reject_one(target: Target, letters: str, **configs: object) -> Sharer:
-    """Have a new group reject the only record of a topic; wait until it is archived."""
+    """Let a new group reject the only record of a topic; wait until it is archived."""
     topic = await target.topic(3)
     a = await new_sharer(target, topic, errors_deadletterqueue_topic_name=letters, **configs)
     await a.warm_up(0)

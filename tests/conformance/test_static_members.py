@@ -38,7 +38,7 @@ async def test_static_leader_returns(compare: Compare, version: int) -> None:
         await old.leave()
         await target.ask(HeartbeatRequest(group, back.generation, back.member_id, "two"), 4)
         await target.ask(HeartbeatRequest(group, back.generation, back.member_id), 4)
-        await back.join()  # with its member id: the leader wants to share out anew
+        await back.join()  # with its member id: the leader triggers a new assignment
         await form(back)
         await back.leave(3)
         await back.beat()
@@ -108,7 +108,7 @@ async def test_static_member_returns_during_a_rebalance(compare: Compare) -> Non
         second.begin_sync()
         await second.waits_to_sync()
         third = Member(target, group, "b3", instance_id="b")
-        await third.begin_join()  # the leader may be sharing out to the old id: all join again
+        await third.begin_join()  # the leader may be assigning to the old id: all join again
         await second.synced()
         await third.waits_to_join()
         await a.beat_until()
@@ -164,6 +164,6 @@ async def test_static_member_returns_before_its_sync(compare: Compare) -> None:
         await back.join()
         await back.sync()
         await a.beat()
-        await a.beat_until()  # the old one's share is still waited for, and then given up
+        await a.beat_until()  # the group still waits for the old member, and then removes it
 
     await compare(scenario)

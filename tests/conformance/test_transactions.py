@@ -538,7 +538,7 @@ async def test_a_dangling_transaction(compare: Compare) -> None:
         await writer.end(committed=False, version=5)
         await writer.produce(topic, 0, version=12)
         await writer.init(expected=dangling)
-        await writer.settled()  # whose marker comes first is else a matter of luck
+        await writer.settled()  # otherwise, the order of the markers is random
         await bystander.end(committed=True, version=5)
         await look(target, topic)
 

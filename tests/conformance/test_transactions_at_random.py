@@ -1,7 +1,7 @@
 """Several producers send random valid and invalid requests; both brokers must agree at each step.
 
-A seed that both fail to finish is no difference: a record outside of any transaction that takes a
-later epoch leaves a marker that no broker can write, so none is written here.
+A seed that neither can finish is not a difference: after a record outside of any transaction with a
+later epoch, no broker can write the marker, so the test writes no such record.
 """
 
 from random import Random

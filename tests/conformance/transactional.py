@@ -76,9 +76,9 @@ class Writer:
         return writer
 
     async def await_coordinator(self, *, anywhere: bool = False) -> None:
-        """The first use of a cluster makes the coordinators' topic, which takes a moment.
+        """The first use of a cluster creates the coordinators' topic, which takes a moment.
 
-        It also burns a producer id, so that 0 always stands for none.
+        It also uses up a producer id, so that 0 always means none.
 
         Args:
             anywhere: The connection need not be one to the coordinator.
@@ -127,7 +127,7 @@ class Writer:
         self.producer = producer
 
     async def init_after_abort(self, version: int = 5) -> Any:
-        """InitProducerId until nothing is in its way; only the last answer is noted."""
+        """Repeat InitProducerId until it succeeds; record only the last response."""
         request = InitProducerIdRequest(self.name, 60_000)
         response = await self.target.until(
             request, version, lambda answer: answer.error_code != CONCURRENT, self._on
@@ -203,7 +203,7 @@ class Writer:
         return response
 
     async def settled(self) -> None:
-        """Wait until no marker is missing; how it stands then is noted."""
+        """Wait until no marker is missing; record the state."""
         request = DescribeTransactionsRequest([self.name])
         async with asyncio.timeout(30):
             while True:

@@ -27,7 +27,7 @@ SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {"compression_type": "snappy", "linger_ms": 1, "delivery_timeout_ms": "short"},
 )
 SMALL_MESSAGES: Final = {"max.message.bytes": "5000"}
-"""Of one of the topics: larger batches are refused, and go on in pieces."""
+"""The limit of one of the topics: larger batches are refused, and are sent in pieces."""
 STOP_GRACE: Final = 2.0  # seconds that `stop` takes beyond its timeout, at most, by itself
 NOISE: Final = 8.0  # seconds: two cores, three JVMs, a loop that thousands of senders share
 
@@ -48,7 +48,7 @@ class Act:
 
 
 def acts(seed: int, seconds: float) -> Iterator[Act]:
-    """Endless: producers of so many seconds each, with all settings, every other one delivering
+    """Endless: producers of this many seconds each, with all settings; every second one delivers
     everything."""
     draw = random.Random(f"acts {seed}")
     settings = draw.sample(SETTINGS, len(SETTINGS))
@@ -98,7 +98,7 @@ async def perform(
     delivery_timeout: float,
     **login: Any,
 ) -> None:
-    """Play one act, and see that nothing is left of its producer.
+    """Play one act, and check that its producer leaves nothing behind.
 
     Args:
         login: The producer's arguments about TLS and SASL.

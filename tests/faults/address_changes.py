@@ -70,7 +70,7 @@ class Town:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (self.address, port))]
 
     async def open(self) -> None:
-        """Begin to relay connections at the present address."""
+        """Begin to relay connections at the current address."""
         for port in self.ports:
             relay = Proxy(port, host=self.address)
             relay.target = ("127.0.0.1", port)
@@ -143,7 +143,7 @@ class Traffic:
 async def check_changes(
     town: Town, rounds: int, period: float, monkeypatch: pytest.MonkeyPatch
 ) -> Traffic:
-    """Change addresses and certificates under traffic; return what passed.
+    """Change addresses and certificates under traffic; return the traffic.
 
     Args:
         town: Not opened yet.

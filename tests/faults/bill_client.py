@@ -1,12 +1,12 @@
-"""A client of the bill of faults, in a process of its own; `fault_bill` starts it.
+"""A client for the comparison of faults, in its own process; `fault_bill` starts it.
 
     python -m tests.faults.bill_client CLIENT BOOTSTRAP TOPIC GROUP JOURNAL
 
 CLIENT is "aiokafka_lite", "aiokafka" or "confluent". A producer sends a record to each partition
-every `EVERY` seconds, whatever becomes of those before, and a member of a group reads them, and
-those of other clients, which use the same topic, so that the same partitions are struck. Once a
-record is both acknowledged and consumed, it is a line of the journal: the partition, and the time
-of the machine's monotonic clock in nanoseconds. All settings are the clients' own defaults, but for
+every `EVERY` seconds, regardless of earlier ones. A member of a group reads them, and those of the
+other clients, which use the same topic, so that the faults hit the same partitions. Once a record
+is both acknowledged and consumed, it is a line of the journal: the partition, and the time of the
+machine's monotonic clock in nanoseconds. All settings are the clients' own defaults, except
 `acks=all`, idempotence (as aiokafka_lite has by default), and the classic group protocol, which all
 of them have.
 """
@@ -31,7 +31,7 @@ UNDER_WAY: Final = 20_000  # records, at most, beyond which no more are sent
 
 
 class Flow:
-    """Records on their way; writes down those that have arrived.
+    """Records in transit; writes down those that have arrived.
 
     Args:
         client: Its name, with which the values of its records begin.

@@ -1,6 +1,6 @@
-"""Jumps of the wall clock of single processes; their monotonic clock goes on as it was.
+"""Jumps of the wall clock of single processes; their monotonic clock is not affected.
 
-A small library, preloaded by the process, adds to its wall clock what a file says. It needs a C
+A small library, preloaded by the process, adds the value in a file to its wall clock. It needs a C
 compiler and Linux's dynamic linker.
 """
 
@@ -44,7 +44,7 @@ class WallClock:
         return {"LD_PRELOAD": str(_library()), "CLOCK_SHIFT_FILE": str(self._path)}
 
     def jump_to(self, seconds: float) -> None:
-        """Let the clock be so many seconds ahead of the machine's, or behind it."""
+        """Set the clock this many seconds ahead of the machine's, or behind it."""
         shift = int(seconds * 1e9).to_bytes(8, sys.byteorder, signed=True)
         with self._path.open("r+b") as file:  # of the same inode, which processes have mapped
             file.write(shift)

@@ -1,4 +1,4 @@
-"""The processes of a consumers' chaos run, and the faults that strike them: a stage."""
+"""The processes of a consumers' chaos run, and their faults: a stage."""
 
 import asyncio
 import heapq
@@ -37,15 +37,16 @@ class Fleet:
     """Four processes with two members each.
 
     Args:
-        plan: Of each of them, but for client, journal, members and seed.
+        plan: The plan of each process, except client, journal, members and seed.
         folder: For their files.
-        seed: Of what they do by themselves.
+        seed: The seed of their own actions.
         clients: Packages that they use in turn.
 
     Attributes:
         plans: One a process.
         interruptions: So far.
-        seen: Partition to the offset after the last one that anybody was given; `look` goes on.
+        seen: Partition to the offset after the last one that any member was given; `look` continues
+        there.
     """
 
     def __init__(

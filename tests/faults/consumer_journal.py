@@ -1,8 +1,8 @@
 """The journal of the members of a chaos run, one file per process.
 
 Each event is a line, written by one system call before anything else happens, so that a killed
-process has recorded all that it did. Times are those of the machine's monotonic clock, which all
-processes share.
+process has recorded everything that it did. Times are those of the machine's monotonic clock, which
+all processes share.
 """
 
 import os
@@ -25,12 +25,12 @@ Spread = dict[Place, tuple[int, int]]
 class Verb(StrEnum):
     """An event of a member."""
 
-    STARTING = "starting"  # `spread` is empty; so many lives of a member there were
+    STARTING = "starting"  # `spread` is empty; `number` is the count of the member's lives
     STARTED = "started"
-    ASSIGNED = "assigned"  # the partitions that came; those it holds follow by HOLDS
+    ASSIGNED = "assigned"  # the new partitions; HOLDS follows with those that it holds
     HOLDS = "holds"  # all its partitions; `number` is its generation
-    REVOKING = "revoking"  # the partitions that go, while the listener is called
-    LOST = "lost"  # those that are gone
+    REVOKING = "revoking"  # the revoked partitions, while the listener is called
+    LOST = "lost"  # the lost partitions
     GIVEN = "given"  # partition: first and last offset handed out
     COMMITTED = "committed"  # partition: the offset that the group has acknowledged, twice
     REFUSED = "refused"  # a commit; `text` is the error
@@ -38,7 +38,7 @@ class Verb(StrEnum):
     ACT = "act"  # `text`: something it does to its group by itself
     STOPPING = "stopping"
     STOPPED = "stopped"  # `number`: milliseconds that took
-    MISTAKE = "mistake"  # what may never happen; `text` describes it
+    MISTAKE = "mistake"  # a violation; `text` describes it
 
 
 class Event(NamedTuple):
@@ -92,7 +92,7 @@ class Journal:
 
 
 def follow(path: Path) -> Iterator[list[Event]]:
-    """Endless: each time some of what was written since, in whole lines; nothing at the end."""
+    """Endless: each time some of the lines written since, complete ones only; empty at the end."""
     while not path.exists():
         yield []
     rest = b""

@@ -42,8 +42,8 @@ class Tally:
         given: Number of records returned in total.
         generations: Number of generations, which is the number of rebalances.
         lives: Number of member starts.
-        overlaps: How often a partition was taken over from a member that had not let it go because
-            it was killed, stopped, or out of the group without knowing it yet.
+        overlaps: How often a partition was taken over from a member that had not released it
+            because it was killed, stopped, or removed from the group without its knowledge.
         longest_stop: Seconds.
     """
 
@@ -62,7 +62,8 @@ class _Stint:
     """One member's ownership of one partition.
 
     Attributes:
-        least: Where it may begin at the earliest: what the group had acknowledged by then.
+        least: The earliest offset at which it may begin: the one that the group had acknowledged
+        before.
         expected: The offset that comes next; -1 before the first.
     """
 
@@ -72,14 +73,14 @@ class _Stint:
 
 
 class GroupLedger:
-    """Told the events of one group in the order of their times.
+    """Receives the events of one group in the order of their times.
 
     Args:
         interruptions: Of its processes.
-        static: Whether a member's next life takes its partitions over in the same generation.
-        strict: Whether nothing may be handed out of partitions that are not held, and partitions
-            that another member owns already are told as lost (aiokafka promises neither). Not by
-            a member that ends, or unsubscribes, by itself: it need not know yet.
+        static: True if a member's next life takes its partitions over in the same generation.
+        strict: True if no record of partitions that are not held may be delivered, and partitions
+            that another member already owns must be reported as lost (aiokafka promises neither).
+            This excludes a member that ends or unsubscribes itself.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class GroupLedger:
         self._parting: set[str] = set()  # members that give everything back by themselves
 
     def judge(self, events: Iterable[Event], ends: Mapping[Place, int]) -> list[str]:
-        """Everything that is wrong, in words; nothing where all is well.
+        """All problems, in words; empty if there are none.
 
         Args:
             events: In the order of their times.

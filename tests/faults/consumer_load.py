@@ -8,7 +8,7 @@ from tests.faults.consumer_journal import Place
 
 __all__ = ["Load"]
 
-CHUNK = 200  # records a call
+CHUNK = 200  # records per call
 FILLER = b"." * 60
 
 
@@ -45,7 +45,7 @@ class Load:
         """Write everything; returns when all of it is acknowledged.
 
         Raises:
-            KafkaError: Something could not be written, and numbers are no offsets any more.
+            KafkaError: A record could not be written, so the numbers no longer equal the offsets.
         """
         loop = asyncio.get_running_loop()
         left = self._count

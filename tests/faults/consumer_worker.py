@@ -1,9 +1,9 @@
 """A process of a chaos run with some members of a group in its event loop; `Fleet` starts it.
 
-Argument: the path of a JSON file, `Plan`. Each member reads, commits what it has processed, and
-now and then leaves, comes back, pauses, dozes past max.poll.interval or subscribes anew, drawn
-from the seed. SIGTERM ends them all in order. What happens is written into the journal; the face
-is aiokafka's, so one text drives ours and theirs.
+Argument: the path of a JSON file, `Plan`. Each member reads, commits the offsets of processed
+records, and from time to time leaves, returns, pauses, sleeps past max.poll.interval or changes its
+subscription, drawn from the seed. SIGTERM ends them all cleanly. The journal records all events.
+The API is aiokafka's, so the same code drives both clients.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class Plan:
         calm: Mean seconds between two acts of a member.
         session: Seconds; of the classic protocol.
         max_poll: Seconds.
-        pace: What all other times are multiplied by.
+        pace: The factor of all other times.
         acts: The actions of a member.
     """
 
@@ -229,7 +229,8 @@ class Member:
                 await self._let_pass(reading)
 
     async def _let_pass(self, awaitable: Awaitable[None]) -> None:
-        """Nobody cancels this task: aiokafka lets the callers see what it does to its own."""
+        """No code cancels this task: aiokafka's cancellations of its own tasks reach its
+        callers."""
         try:
             await awaitable
         except asyncio.CancelledError:
@@ -255,7 +256,7 @@ class Member:
         self._awake.set()
 
     async def _crash(self) -> None:
-        """As far as that can be without the process: no more bytes to anybody, and another life."""
+        """A crash without ending the process: no more bytes are sent, and another life begins."""
         self._consumer._core.abort()
 
     async def _pause(self) -> None:
@@ -341,7 +342,7 @@ class Member:
             self._unsettled += len(records)
 
     def _take_one(self, record: Any) -> None:
-        """Write it down, together with later ones unless it is needed before."""
+        """Record it, together with later ones unless it is needed earlier."""
         place, offset = (record.topic, record.partition), record.offset
         if record.value[:12] != b"%012d" % offset:
             self.tell(Verb.MISTAKE, text=f"{offset} of {place} is {record}")

@@ -15,7 +15,7 @@ class Embedded:
 
     Args:
         cluster: Running, with three brokers.
-        seed: Of what a fault chooses.
+        seed: The seed of the faults' choices.
     """
 
     def __init__(self, cluster: FakeCluster, seed: int) -> None:

@@ -57,10 +57,10 @@ HARDWARE: Final = frozenset({"isolate", "fill_disk", "jump_broker", "jump_client
 WHOLE_CLUSTER: Final = (
     *("lead_elsewhere", "move_coordinators", "reassign", "roll", "upgrade", "cut", "delay"),
 )
-RATE: Final = 300  # records a second of each lane
-OWN_TOPICS: Final = frozenset({"phoenix"})  # topics that lanes do something to themselves
+RATE: Final = 300  # records per second in each lane
+OWN_TOPICS: Final = frozenset({"phoenix"})  # topics that lanes change themselves
 CONFIG: Final = {
-    "auto.create.topics.enable": False,  # a deleted topic stays away until it is created again
+    "auto.create.topics.enable": False,  # a deleted topic does not exist until it is created again
     "min.insync.replicas": 2,
     "broker.session.timeout.ms": 4000,
     "group.consumer.session.timeout.ms": SESSION,
@@ -90,7 +90,7 @@ class Piece:
         faults: Number of faults by kind.
         processes: By program: how many there were, and the most KiB, descriptors and threads of
             one.
-        wrong: What the processes used or logged too much of.
+        wrong: Excessive use of resources or log lines by the processes.
         seconds: Seconds that the whole piece took.
     """
 
@@ -107,7 +107,7 @@ class Piece:
 
     @property
     def passed(self) -> bool:
-        """True if every lane passed, and nothing grew."""
+        """True if every lane passed, and no resource grew."""
         expected = set(lanes_of(self.version, LANES))
         passed = set(self.lanes) == expected and set(self.lanes.values()) == {"passed"}
         return passed and not self.wrong
@@ -279,7 +279,7 @@ def repeated_lines(folder: Path) -> list[str]:
 
 
 def _own_faults(folder: Path) -> Counter[str]:
-    """The faults that the lanes brought about themselves."""
+    """The faults that the lanes caused themselves."""
     found: Counter[str] = Counter()
     for path in folder.glob(f"*/{COUNTS}"):
         found.update(json.loads(path.read_text()))

@@ -1,4 +1,4 @@
-"""One workload of an endurance piece, in a process of its own; `endurance` starts it.
+"""One workload of an endurance piece, in its own process; `endurance` starts it.
 
     python -m tests.faults.endurance_lane LANE BOOTSTRAP VERSION FOLDER
 
@@ -9,9 +9,8 @@ and restarted here; the brokers' faults happen elsewhere, and are read from FOLD
 at the end.
 "recreated" deletes and creates its topic under all kinds of clients (see `recreated_topic`).
 "spark" is a stream that copies a topic exactly once, and whose driver is killed (see `spark_lane`).
-"steady" is a service that nothing strikes: its memory, descriptors and tasks must not grow.
-
-Exit status 1 if something was wrong; the output says what.
+"steady" is a service without faults: its memory, descriptors and tasks must not grow. The exit
+status is 1 if there was a problem; the output describes it.
 """
 
 import asyncio
@@ -38,14 +37,14 @@ __all__ = ["LANES", "FarStage"]
 
 LANES = ("producer", "group", "exactly-once", "share", "recreated", "spark", "steady")
 COUNTS = "faults.json"
-"""The file with the faults by kind that a lane brought about itself."""
+"""The file with the faults by kind that a lane caused itself."""
 FAULTS = "faults.jsonl"
 """The file with the faults that ended: `{"node": 1, "begin": ns, "end": ns}` a line."""
 CREATE = 60.0  # seconds that creating a topic may take
 
 
 class FarStage(Real):
-    """The brokers of another process, which strikes them; a fault here is a pause."""
+    """The brokers of another process, which injects the faults; a fault here is only a pause."""
 
     def __init__(self, bootstrap: str, version: str, folder: Path) -> None:
         self._folder = folder
@@ -63,7 +62,7 @@ class FarStage(Real):
         return super().__getattribute__(name)
 
     def report_faults(self) -> None:
-        """Tell the watches of all faults so far."""
+        """Report all faults so far to the watches."""
         path = self._folder / FAULTS
         for line in path.read_text().splitlines() if path.exists() else ():
             fault = json.loads(line)
@@ -98,7 +97,7 @@ async def _create(
     replication_factor: int | None = None,
     config: dict[str, Any] | None = None,
 ) -> None:
-    """Create a topic, while brokers may be struck."""
+    """Create a topic, while brokers may have faults."""
     configs = {name: str(value) for name, value in (config or {}).items()}
     new = NewTopic(topic, partitions, replication_factor or 3, topic_configs=configs)
     async with AIOKafkaAdminClient(bootstrap_servers=bootstrap) as admin:

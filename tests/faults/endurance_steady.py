@@ -1,11 +1,12 @@
-"""A service that runs through an endurance piece without being struck itself: nothing may grow.
+"""A service that runs through an endurance piece without faults of its own: no resource may grow.
 
 One process has all kinds of clients. A producer sends records; a consumer of each group protocol
-and a share consumer read them; an exactly-once loop copies them; an admin client asks for a lag,
-again and again. The process measures itself: resident memory, open descriptors and sockets, asyncio
+and a share consumer read them; an exactly-once loop copies them; an admin client repeatedly
+requests a lag. The process measures itself: resident memory, open descriptors and sockets, asyncio
 tasks, threads, objects that Python's collector tracks (futures among them), and the clients' log
-lines. After a warm-up the memory must stay within `GROWTH`, the others must come back to what they
-were. Once all clients have stopped, no task, socket or descriptor of theirs may be left.
+lines. After a warm-up, the memory must stay within `GROWTH`, and the others must return to their
+earlier values. Once all clients have stopped, none of their tasks, sockets or descriptors may be
+left.
 """
 
 import asyncio
@@ -41,10 +42,10 @@ BURST = 50  # records at a time
 PAUSE = 0.25  # seconds between two bursts
 TOPIC, GROUP, COPIES = "steady", "steady", "steady-copies"
 CALM = 60.0  # seconds of peace that end the run, in which outages' connections close
-IDLE = 20_000  # milliseconds after which a connection that nobody uses any more is closed
+IDLE = 20_000  # milliseconds after which an unused connection is closed
 REPEATS_A_MINUTE = 60  # of one log line
 SLACKS: Final = {"descriptors": 3, "sockets": 3, "tasks": 4, "threads": 2, "objects": 3000}
-"""What may be used more at the end: a connection more or less, for example."""
+"""The permitted differences at the end: one connection more or less, for example."""
 
 
 class Sample(NamedTuple):
@@ -85,7 +86,7 @@ class Gauge:
     """What the process uses.
 
     Attributes:
-        samples: The time since the start, in seconds, and what was measured then.
+        samples: The time since the start, in seconds, and the measurement.
     """
 
     def __init__(self) -> None:
@@ -114,7 +115,7 @@ class Gauge:
 
 
 def left_over(before: Sample, after: Sample) -> list[str]:
-    """What the clients have left, now that all of them have stopped."""
+    """The resources that the clients left behind, now that all of them have stopped."""
     return [
         f"{getattr(after, what) - getattr(before, what)} {what} are left of stopped clients"
         for what in ("descriptors", "sockets", "tasks")
@@ -195,7 +196,7 @@ class Service:
                     self.seen[f"{group}: {type(error).__name__}"] += 1
 
     def _lags(self, group: str) -> bool:
-        """True if the group has not been given everything, and there is time left for it."""
+        """True if the group has not received all records, and there is time left for it."""
         in_time = asyncio.get_running_loop().time() < self.deadline
         return in_time and self.seen[group] < self.seen["acknowledged"]
 
@@ -239,7 +240,7 @@ class Service:
 
 
 async def serve(bootstrap: str, modern: bool, happenings: Happenings) -> list[str]:
-    """Serve for `MINUTES`, then for `CALM`; return what was wrong.
+    """Serve for `MINUTES`, then for `CALM`; return the problems.
 
     Args:
         bootstrap: Of the cluster.

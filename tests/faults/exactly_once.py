@@ -28,7 +28,7 @@ class Worker:
     Args:
         bootstrap: Of the cluster.
         number: Its own.
-        seed: Of all that is left to chance.
+        seed: The seed of all random choices.
         protocol: Of the group.
         pace: Seconds that one of the embedded cluster's stands for.
     """
@@ -151,7 +151,7 @@ class Worker:
             await asyncio.wait([ending])
 
     async def _doze(self, calm: asyncio.Event) -> None:
-        """Now and then, for so long that others may have its partitions by the end of it."""
+        """Sleep from time to time, for so long that others may own its partitions afterwards."""
         if self.random.random() < 0.05 and not calm.is_set():
             self.events["slept"] += 1
             await asyncio.sleep(SESSION * self.pace * 1.5)
@@ -160,7 +160,8 @@ class Worker:
 async def go_back(
     consumer: AIOKafkaConsumer, batches: Mapping[TopicPartition, Sequence[ConsumerRecord[Any, Any]]]
 ) -> None:
-    """Read the same once more: from what is committed; from where this began, if nothing is."""
+    """Read the same records again: from the committed offsets, or from the start if there are
+    none."""
     if not consumer.assignment():
         return
     for tp, offset in (await consumer.seek_to_committed()).items():

@@ -22,9 +22,9 @@ FLEET_FAULTS: Final = (
     *("kill_process", "supersede", "bounce_process"),
     *("kill_process", "freeze_process", "end_process"),
 )
-_LOOK: Final = 0.2  # seconds between two looks at the processes
+_LOOK: Final = 0.2  # seconds between two checks of the processes
 _READY: Final = 60.0  # seconds that a process may take until it reads, on a busy machine
-_END: Final = 60.0  # seconds that one may take to end in order
+_END: Final = 60.0  # seconds that a process may take to end cleanly
 _AT_ONCE: Final = 20  # rounds of the load in flight
 
 
@@ -43,10 +43,10 @@ class _Slot:
 
 
 class ProcessorFleet:
-    """As many transactional ids as asked for, a process for each, and successors for those.
+    """The requested number of transactional ids, a process for each, and successors for these.
 
     Args:
-        plan: Of each process, but for names, seed and journal.
+        plan: The plan of each process, except names, seed and journal.
         folder: For their files.
         count: Of transactional ids.
 
@@ -60,7 +60,7 @@ class ProcessorFleet:
         self._folder = folder
         self._slots = [_Slot() for _ in range(count)]
         self.events: Counter[str] = Counter()
-        self.zombies: list[tuple[Child, Plan, int]] = []  # and what it had reported by then
+        self.zombies: list[tuple[Child, Plan, int]] = []  # and what it had reported before
         self._journals: dict[str, Path] = {}
 
     @property
@@ -72,10 +72,11 @@ class ProcessorFleet:
             self._launch(number)
 
     async def tend(self, end: asyncio.Event) -> None:
-        """Until the end, have a successor for each that ended by itself, which only the fenced may.
+        """Until the end, start a successor for each process that ended by itself, which only fenced
+        ones may.
 
         Raises:
-            AssertionError: Another one did.
+            AssertionError: Another process did.
         """
         while not end.is_set():
             for number, slot in enumerate(self._slots):
@@ -89,7 +90,7 @@ class ProcessorFleet:
         """SIGTERM for all.
 
         Raises:
-            AssertionError: One does not end, or not well; or a zombie had its way.
+            AssertionError: A process does not end, or fails; or a zombie committed a transaction.
         """
         children = [slot.child for slot in self._slots if slot.child is not None]
         zombies = [child for child, _, _ in self.zombies]
@@ -102,8 +103,8 @@ class ProcessorFleet:
         for child, plan, told in self.zombies:
             status = child.exit_status
             before, after = _told(plan)[:told].splitlines(), _told(plan)[told:].splitlines()
-            # Without a producer when it was stopped, or with a new one since, it is no zombie: it
-            # has fenced its successor.
+            # Without a producer when it was stopped, or with a new one since, it is not a zombie:
+            # it has fenced its successor.
             lives = [line.split()[0] for line in before if line.startswith(("ready", "anew"))]
             first = next((line for line in after if line.startswith(("anew", "commits"))), "")
             if lives[-1:] != ["ready"] or first.startswith("anew"):

@@ -15,7 +15,7 @@ __all__ = ["OutputLedger", "Transactions", "console", "lines"]
 
 CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 QUIET: Final = 20.0
-"""Seconds without a record after which the console consumer takes it that there are no more."""
+"""Seconds without a record after which the console consumer assumes that there are no more."""
 _LAST_WORD: Final = b"Processed a total of "
 
 Mark = tuple[bytes, int]
@@ -51,7 +51,7 @@ def lines(path: Path) -> Iterator[tuple[int, int, bytes, bytes]]:
     """Partition, offset, key and value of each record that the console consumer wrote down.
 
     Raises:
-        AssertionError: Its own count is another one.
+        AssertionError: Its own count differs.
     """
     count, told = 0, None
     with path.open("rb") as file:

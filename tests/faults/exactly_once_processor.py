@@ -3,7 +3,7 @@ transactions. `ProcessorFleet` starts and kills it. Half of them use their own l
 `exactly_once`.
 
 Argument: a `Plan` as JSON. It records each transaction before the commit, and the outcome, one line
-each by one system call, so that a killed process has recorded all that it knew:
+each by one system call, so that a killed process has recorded everything that it knew:
 
     ready                     it has initialized its transactional id, and reads
     commits 17 480            it is about to commit transaction 17, of 480 records
@@ -52,7 +52,7 @@ __all__ = ["FENCED", "Plan"]
 
 DOZES: Final = 0.01
 CHANGES_MIND: Final = 0.97
-"""Beyond it a draw of 0 to 1 means that a transaction is aborted after all."""
+"""A draw of 0 to 1 beyond it means that the transaction is aborted."""
 
 FENCED: Final = 3
 """Exit status of a process whose transactional id another one has."""
@@ -65,12 +65,12 @@ class Plan:
     """One process.
 
     Attributes:
-        name: Of this launch: no other one has it, and no space is in it.
-        transactional_id: Its successors', too.
+        name: The name of this launch, which is unique and contains no space.
+        transactional_id: Also that of its successors.
         protocol: "eager", "cooperative" or "consumer".
         session: Seconds; of the classic protocols.
-        seed: Of what is left to chance.
-        api: "hand" for a loop by hand, "once" for `exactly_once`; "" leaves that to chance.
+        seed: The seed of the random choices.
+        api: "hand" for a loop by hand, "once" for `exactly_once`; "" for a random choice.
         static: The transactional id is the `group_instance_id`, too.
     """
 
@@ -111,7 +111,7 @@ class Processor:
     """Copies from the source to the sink, one transaction after the other, until asked to end.
 
     Args:
-        plan: What, and as whom.
+        plan: The parameters of the process.
         end: Set when it is to end.
     """
 
@@ -230,7 +230,7 @@ class Processor:
                 await self._process(consumer, producer, batches)
 
     async def _doze(self) -> float:
-        """Sleep now and then: others may have its partitions by the end of it. A draw of 0 to 1."""
+        """Sleep from time to time: others may own its partitions afterwards. A draw of 0 to 1."""
         draw = self._random.random()
         if draw < DOZES:
             await asyncio.sleep(self._plan.session * self._random.uniform(0.5, 3.5))
@@ -256,7 +256,7 @@ class Processor:
             raise  # the producer has to be closed
         except (KafkaError, _ChangedMind) as error:
             if committing and isinstance(error, KafkaTimeoutError):
-                raise  # in progress: the next user of the transactional id will know
+                raise  # in progress: the next user of the transactional id determines the outcome
             self.tell("aborted", number)
             self.tell("error", type(error).__name__)
             await go_back(consumer, batches)

@@ -101,10 +101,10 @@ def play(run: Run, folder: Path, slots: Queue[int]) -> tuple[Run, str]:
     """One run.
 
     Args:
-        run: What it is to be.
+        run: The parameters of the run.
         folder: For its output.
-        slots: Of which it takes one, and with it a range of ports: a broker that was killed must
-            not come back to find another run's on its port.
+        slots: It takes one of them, and with it a range of ports, so that a killed broker never
+            finds its port taken by another run.
 
     Returns:
         The run, and "passed" or what went wrong in a line.

@@ -1,13 +1,13 @@
-"""The bill of each fault: how long records stop to flow, with three clients side by side.
+"""The cost of each fault: how long records stop flowing, for three clients side by side.
 
     python -m tests.faults.fault_bill --repeats 5 --seed 1 --output FOLDER
 
 Three real brokers lead a partition each of a topic. A process of each client (aiokafka_lite,
 aiokafka, and confluent-kafka) produces to all partitions and consumes them as the member of a
-group; all groups have the same coordinator. Then faults strike one broker after the other, all
-clients at the same time. What is measured is the interruption: the longest time, in any partition,
-in which no record was both acknowledged and consumed. Between two faults the brokers recover, and
-lead what they led.
+group; all groups have the same coordinator. Then faults hit one broker after the other, and all
+clients at the same time. The measured value is the interruption: the longest time, in any
+partition, in which no record was both acknowledged and consumed. Between two faults, the brokers
+recover, and lead the same partitions again.
 
 FOLDER/bill.jsonl has a line for each fault; the same command continues after it. The table at the
 end has the median of each fault and client, in seconds. A client whose records do not flow again
@@ -50,7 +50,7 @@ FAULTS: Final[Mapping[str, tuple[str, float]]] = {
     "all brokers are killed, and restart": ("outage", 5.0),
     "the topic is deleted, and created again": ("recreate", 2.0),
 }
-"""What happens: the method of the stage, and for how many seconds."""
+"""The faults: the method of the stage, and the number of seconds."""
 CALM: Final = 3.0  # seconds in which records flow everywhere, before and after a fault
 SMOOTH: Final = 1.0  # seconds between two records of a partition, at most, where they flow
 PATIENCE: Final = 90.0  # seconds until records flow again
@@ -71,7 +71,7 @@ class Line:
 
     Attributes:
         fault: A key of `FAULTS`.
-        node: The broker that it struck.
+        node: The affected broker.
         repeat: Counted from 0.
         seconds: The interruption of each client.
     """
@@ -196,7 +196,7 @@ class Bill:
                 self.flows[client].append((int(partition), int(at)))
 
     async def until_calm(self, since: int, patience: float) -> int:
-        """Wait until all clients' records flow, or lose patience; return the time then.
+        """Wait until all clients' records flow, at most for `patience`; return the time.
 
         Args:
             since: Nanoseconds.
@@ -214,7 +214,7 @@ class Bill:
             await asyncio.sleep(0.2)
 
     async def strike(self, fault: str, node: int, repeat: int) -> Line:
-        """Let a fault happen; measure it."""
+        """Inject a fault, and measure it."""
         await self._recover()
         if FAULTS[fault][0] == "fill_disk":
             await self._place_on_disks()
@@ -235,7 +235,7 @@ class Bill:
         return Line(fault, node, repeat, found)
 
     async def _recover(self) -> None:
-        """Wait until all replicas are in sync; have the preferred leaders lead."""
+        """Wait until all replicas are in sync; elect the preferred leaders."""
         deadline = time.monotonic() + RECOVERY
         nodes = self._stage.kafka.node_ids
         while True:
@@ -299,7 +299,7 @@ def java_hash(text: str) -> int:
 
 
 async def run(asked: argparse.Namespace, done: Sequence[Line], checkpoint: Path) -> list[Line]:
-    """Let every fault that is not done happen; return all lines."""
+    """Inject every fault that is not done yet; return all lines."""
     lines, draw = list(done), random.Random(asked.seed)
     known = {(line.fault, line.repeat) for line in done}
     schedule = []

@@ -1,8 +1,8 @@
 """The records and acknowledgements of a chaos run, and the check of the final logs.
 
 Each record has a number, which its value begins with, and a lane: the sender (and so the key, where
-there is one) whose records must keep their order in each partition. What a stopped producer had to
-give up, telling that it may be written, may still be on its way when the next producer sends.
+there is one) whose records must keep their order in each partition. Records that a stopped producer
+abandoned as possibly written may still be in transit when the next producer sends.
 """
 
 from array import array
@@ -27,8 +27,8 @@ class Outcome(IntEnum):
 
     PENDING = 0
     ACKED = 1
-    NOT_WRITTEN = 2  # an error that says so, or one of `send` itself
-    UNKNOWN = 3  # an error that says it may have been written, or its ack was not awaited
+    NOT_WRITTEN = 2  # an error that states this, or one of `send` itself
+    UNKNOWN = 3  # an error that states that it may be written, or its ack was not awaited
 
 
 def claims_not_written(error: BaseException) -> bool:
@@ -56,7 +56,7 @@ class Ledger:
         return len(self.outcomes)
 
     def next_producer(self) -> None:
-        """What is entered from here on another producer sends."""
+        """Records entered from here on are sent by another producer."""
         self._begins.append(len(self))
 
     def enter(self, topic: str, lane: int) -> tuple[int, bytes]:
@@ -107,7 +107,7 @@ class Ledger:
         """Descriptions of all problems; empty if there are none.
 
         Args:
-            logs: Topic to all that is in its partitions.
+            logs: Topic to all records of its partitions.
         """
         wrong: list[str] = []
         seen = bytearray(len(self))

@@ -15,10 +15,10 @@ from tests.faults.ledger import Ledger
 
 __all__ = ["Load"]
 
-WINDOW: Final = 300  # records that a sender of `send` has under way
+WINDOW: Final = 300  # records that a sender of `send` has in flight
 MANY: Final = 100  # records of a `send_many`
 BY_HAND: Final = 20  # records of a `send_batch`
-IMPATIENT: Final = 17  # one in so many `send_and_wait` is cancelled if it takes long
+IMPATIENT: Final = 17  # one in this many `send_and_wait` is cancelled if it takes long
 
 
 class _Pace:
@@ -40,10 +40,11 @@ class Load:
 
     Args:
         producer: Started.
-        ledger: Told of everything.
-        topics: Where to; a sender keeps to one.
-        rate: Records a second, of all together.
-        senders: How many of `send_and_wait`; there are a twentieth of each other kind.
+        ledger: Records all events.
+        topics: The topics to send to; each sender uses one.
+        rate: Records per second in total.
+        senders: The number of `send_and_wait` senders; there are a twentieth as many of each other
+        kind.
         seed: Of what differs between senders.
     """
 
@@ -75,7 +76,7 @@ class Load:
         """Let every sender end after its records in flight.
 
         Raises:
-            ExceptionGroup: What no sender should have met.
+            ExceptionGroup: Unexpected errors of senders.
         """
         self._ends.set()
         results = await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,6 +1,6 @@
 """The connections between brokers through proxies, so that one can be cut off from the others.
 
-A broker connects to each of its peers at an address of its own (`tools.kafka.config.peer_address`),
+A broker connects to each of its peers at a separate address (`tools.kafka.config.peer_address`),
 so each direction between two brokers has a proxy: for replication and for the controllers' quorum.
 """
 
@@ -60,7 +60,7 @@ class PeerLinks:
             proxy.drop()
 
     async def listen(self, node: int) -> None:
-        """End that."""
+        """End `isolate`."""
         for proxy in self._of(node):
             await proxy.listen()
 

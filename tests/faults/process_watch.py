@@ -1,8 +1,9 @@
-"""What the processes of an endurance piece use, and what they log: nothing may grow without limit.
+"""The resources and log lines of the processes of an endurance piece: nothing may grow without
+limit.
 
-All processes that this one has started, and theirs, are looked at again and again. One that lives
-long enough must keep its memory; no process may have many descriptors or threads. Processes that
-keep a ledger of all records, and brokers, are only recorded.
+The watch repeatedly measures all processes that this one has started, and theirs. The memory of a
+process that lives long enough must not grow; no process may have many descriptors or threads.
+Processes that keep a ledger of all records, and brokers, are only recorded.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ LEDGERS: Final = frozenset(
     {"endurance", *(f"lane {lane}" for lane in ("producer", "group", "exactly-once"))}
     | {f"lane {lane}" for lane in ("share", "recreated", "spark")}
 )
-"""Processes that remember every record."""
+"""Processes that store every record."""
 _MODULE: Final = re.compile(r"-m (tests\.faults\.|pyspark\.)(\w+)(?: ([\w-]+))?")
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d):\d\d,\d{3} (.*)")
 _VARIES: Final = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
@@ -52,7 +53,7 @@ class Use:
     threads: int = 0
 
     def judge(self) -> list[str]:
-        """What is wrong with it."""
+        """Its problems."""
         wrong = []
         if self.role != "java":
             if self.descriptors > DESCRIPTORS:
@@ -85,7 +86,7 @@ def trend(values: list[int]) -> tuple[float, float]:
 
 
 class Watch:
-    """Looks at the processes below one.
+    """Watches the processes below one.
 
     Args:
         root: Its process id.
@@ -120,7 +121,7 @@ class Watch:
                 continue  # a zombie: its exit status was not read
             role = role_of(command)
             use = self.uses.get(pid)
-            if use is None or use.role != role:  # it has executed its program now
+            if use is None or use.role != role:  # it has now executed its program
                 use = self.uses[pid] = Use(role)
                 self._first[pid] = now
             size = pages * os.sysconf("SC_PAGE_SIZE") // 1024
@@ -129,7 +130,7 @@ class Watch:
             use.threads = max(use.threads, threads)
 
     def judge(self) -> list[str]:
-        """What is wrong with any of them."""
+        """The problems of all of them."""
         return [each for use in self.uses.values() for each in use.judge()]
 
     def summary(self) -> dict[str, tuple[int, int, int, int]]:
@@ -148,7 +149,7 @@ class Watch:
 
 
 def role_of(command: str) -> str:
-    """What a process does, by its command line."""
+    """The role of a process, by its command line."""
     if found := _MODULE.search(command):
         _, module, first = found.groups()
         if module == "endurance_lane":
@@ -167,7 +168,7 @@ def _below(root: int) -> Iterator[int]:
                 continue  # it has ended
             parents[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
     found = [root]
-    for pid in found:  # it grows on the way
+    for pid in found:  # the list grows during the iteration
         found += [child for child, parent in parents.items() if parent == pid]
     yield from found[1:]
 

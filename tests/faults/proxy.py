@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 __all__ = ["Proxy"]
 
 CHUNK = 32 * 1024
-_QUEUE = 4  # connections that surely fill a queue of none
+_QUEUE = 4  # connections that certainly fill a queue of length zero
 
 
 @dataclass(eq=False)
@@ -32,12 +32,12 @@ class Proxy:
     """Listens on a port of loopback for as long as the `async with` lasts.
 
     Args:
-        port: Where clients come; 0 for any.
+        port: The port for clients; 0 for any.
         seed: Of its draws.
-        host: The address of loopback that it listens at.
+        host: The loopback address on which it listens.
 
     Attributes:
-        target: (host, port) of the broker; None while there is none: clients are turned away.
+        target: (host, port) of the broker; None while there is none: clients are rejected.
         delay: Seconds by which answers are held back.
         delayed_share: How many of them are, 0 to 1.
         cuts: Connections cut in the middle so far.
@@ -75,8 +75,8 @@ class Proxy:
             await asyncio.wait(self._serving)
 
     def cut_all_within(self, most: int) -> None:
-        """Let every connection that is open now end after at most so many bytes more, in one of
-        the two directions."""
+        """Cut every open connection after at most this many more bytes, in one of the two
+        directions."""
         for link in self._links:
             direction = self._random.choice(["requests", "answers"])
             link.left = {direction: self._random.randint(0, most)}

@@ -6,12 +6,12 @@ the ledger knows the life in which each was sent. Whatever happens to the topic,
 
 - each record that was acknowledged in a life, up to some time before that life ends, is delivered
   to every group before it ends;
-- a consumer is given the records of a producer in order in each partition, beginning with the first
+- a consumer receives the records of a producer in order in each partition, starting with the first
   of each life;
-- a record that a consumer was given before is given at the same offset, unless it was stored again
-  in a later life: a batch whose acknowledgement was lost with the topic is sent once more;
+- a record that a consumer has received before arrives at the same offset, unless it was stored
+  again in a later life: a batch whose acknowledgement was lost with the topic is sent once more;
 - the last life's log holds each acknowledged record of that life once, at the offset that was
-  reported, no record whose error says that it was not written, and whole transactions only.
+  reported, no record whose error states that it was not written, and complete transactions only.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ __all__ = ["Lives", "play_recreations"]
 
 TOPIC: Final = "phoenix"
 PARTITIONS: Final = 3
-SETTLE: Final = 240.0  # seconds until every group has been given what was acknowledged
+SETTLE: Final = 240.0  # seconds until every group has received all acknowledged records
 LIFE: Final = (25.0, 60.0)  # seconds
 GONE: Final = (0.0, 5.0)  # seconds without the topic
 PAUSE: Final = 0.05  # seconds between two rounds of a producer
@@ -135,7 +135,7 @@ class Lives:
         ]
 
     def lacking(self, settled: list[int], groups: list[str]) -> dict[str, list[int]]:
-        """What groups have not been given of these records."""
+        """The records among these that groups have not received."""
         found = {
             group: [number for number in settled if number not in self.given.get(group, {})]
             for group in groups
@@ -145,7 +145,7 @@ class Lives:
     def judge(
         self, log: dict[int, list[tuple[int, int]]], transactions: list[list[int]]
     ) -> list[str]:
-        """Everything that is wrong, given the last life's log.
+        """All problems, given the last life's log.
 
         Args:
             log: Offset and number of each record, by partition.
@@ -236,7 +236,7 @@ class Clients:
                     try:
                         ack = await producer.send(TOPIC, b"%d" % number, partition=partition)
                     except KafkaError as error:
-                        lives.sent[number].not_written = True  # it never was in a batch
+                        lives.sent[number].not_written = True  # it was never in a batch
                         lives.counts[f"refused with {type(error).__name__}"] += 1
                     else:
                         task = asyncio.create_task(self._settle(number, ack))
@@ -338,7 +338,7 @@ class Clients:
 async def play_recreations(
     bootstrap: str, seed: int, seconds: float, happenings: Happenings, *, share: bool, modern: bool
 ) -> list[str]:
-    """Recreate the topic again and again for some time; return what was wrong.
+    """Recreate the topic repeatedly for some time; return the problems.
 
     Args:
         bootstrap: Of the cluster.
@@ -377,7 +377,7 @@ async def play_recreations(
                 happenings.count["recreate"] += 1
             clients.end.set()
     async with AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="phoenix"):
-        pass  # what was left open is aborted
+        pass  # the open transaction is aborted
     log = await _log(bootstrap)
     wrong = lives.judge(log, clients.transactions)
     happenings.tell(f"{lives.life} lives, {len(lives.sent)} records, {dict(lives.counts)}")
@@ -385,7 +385,8 @@ async def play_recreations(
 
 
 async def _everything_is_given(lives: Lives, groups: list[str], happenings: Happenings) -> bool:
-    """Wait until all groups were given what this life has acknowledged by now; False if in vain."""
+    """Wait until all groups have received the records that this life has acknowledged so far;
+    False after a timeout."""
     deadline = time.monotonic() + SETTLE
     while not (settled := lives.settled()):
         if time.monotonic() > deadline:
@@ -414,7 +415,8 @@ async def _command(command: Callable[[], Awaitable[Any]], done: type[KafkaError]
     """Repeat an administrator's command until it has succeeded.
 
     Args:
-        done: The error that says that an earlier attempt, of the client or here, has succeeded.
+        done: The error that shows that an earlier attempt, by the client or by this function, has
+        succeeded.
     """
     deadline = time.monotonic() + COMMAND
     while True:

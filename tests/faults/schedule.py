@@ -30,7 +30,7 @@ class Fault:
 
     Attributes:
         kind: A method of the stage.
-        node: Whom it strikes; -1 where it is all of them.
+        node: The affected node; -1 for all of them.
         seconds: How long it lasts.
         pause: Seconds of peace after it.
     """
@@ -92,12 +92,12 @@ def cluster_faults(
     longest_pause: float,
     kinds: Sequence[str] = CLUSTER_FAULTS,
 ) -> Iterator[Fault]:
-    """Endless: each kind once, in a drawn order, then again; each kind strikes the nodes in turn.
+    """Endless: each kind once, in a random order, then again; each kind affects the nodes in turn.
 
     Args:
         longest: Seconds that one lasts, at most.
         longest_pause: Seconds of peace after it, at most.
-        kinds: What there is to draw from.
+        kinds: The kinds to draw from.
     """
     draw = random.Random(f"cluster {seed}")
     return _rounds(kinds, draw, nodes, longest, longest_pause)
@@ -129,12 +129,12 @@ def _rounds(
 async def play(
     stage: object, faults: Iterator[Fault], end: asyncio.Event, happenings: Happenings
 ) -> None:
-    """Let faults happen one after the other until the end; the one under way then is finished.
+    """Inject faults one after the other until the end; the one in progress is then completed.
 
-    Each is a method of the stage: of a `Stage`, or of anything else that faults can be done to.
+    Each fault is a method of the stage: a `Stage`, or another object with such methods.
 
-    What a fault could not do (an operator's command to a cluster that is in trouble) is told, and
-    is no failure.
+    An action that a fault could not complete (an operator's command to a failing cluster) is
+    logged, and is not a failure.
     """
     for fault in faults:
         happenings.tell(f"{fault.kind} {fault.node} for {fault.seconds:.1f} s")

@@ -1,5 +1,5 @@
-"""The processes of a share group's chaos run, the faults that strike them, and the watch over the
-leaders, which explains the locks that brokers lost."""
+"""The processes of a share group's chaos run, their faults, and the watch of the leaders, which
+explains the locks that brokers lost."""
 
 import asyncio
 import itertools
@@ -24,7 +24,7 @@ __all__ = ["SHARE_FLEET_FAULTS", "LeaderWatch", "ShareFleet"]
 SHARE_FLEET_FAULTS = ("kill_members", "freeze_members", "bounce_members", "end_members")
 END = 60.0  # seconds that a process may take to end cleanly on a busy machine
 MEMBERS = 2  # of a process
-LOOK_EVERY = 0.5  # seconds between two looks at the leaders
+LOOK_EVERY = 0.5  # seconds between two checks of the leaders
 SLACK = 10_000_000_000  # nanoseconds: how long brokers and clients take to notice a new leader
 SECOND = 1_000_000_000
 SLOW = 2 * SECOND  # of a look at the leaders
@@ -34,9 +34,9 @@ class ShareFleet:
     """Four processes with two members each.
 
     Args:
-        plan: Of each of them, but for the journals, the members and the seed.
+        plan: The plan of each process, except the journals, the members and the seed.
         folder: For their files.
-        seed: Of what they do by themselves.
+        seed: The seed of their own actions.
 
     Attributes:
         journals: The journals of records, one for each process that was started.
@@ -78,7 +78,7 @@ class ShareFleet:
         self.look()
 
     async def dump(self) -> str:
-        """What the members know, in the last output of their processes."""
+        """The state of the members, from the last output of their processes."""
         for child in self._children.values():
             os.kill(child.pid, signal.SIGUSR1)
         await asyncio.sleep(2)
@@ -186,7 +186,7 @@ class ShareFleet:
 
 
 class LeaderWatch:
-    """Looks at the leaders of topics again and again.
+    """Repeatedly checks the leaders of topics.
 
     Args:
         topics: In the order of their indexes in places.
@@ -211,7 +211,7 @@ class LeaderWatch:
                 try:
                     found = await admin.describe_topics(list(self._topics))
                 except KafkaError:
-                    found = []  # another look follows
+                    found = []  # another check follows
                 now = time.monotonic_ns()
                 if now - began > SLOW or not found:
                     self.on_trouble(-1, began, now)  # a broker, or the whole machine, is busy

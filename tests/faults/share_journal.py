@@ -2,7 +2,7 @@
 
 Millions of records are handled one by one, so a system call for each would measure the journal.
 A store into a shared mapping is in the kernel's page cache at once, and survives SIGKILL. Rare
-events have words; they go to the text journal of `consumer_journal`.
+events are written as text, to the journal of `consumer_journal`.
 """
 
 import mmap
@@ -21,12 +21,12 @@ _ENTRY = struct.Struct("<qqqiHBB")  # the deed comes last: an entry without it w
 
 
 class Deed(IntEnum):
-    """What a member did with records, or what was reported to it."""
+    """An action of a member on records, or an event reported to it."""
 
     ALIVE = 1  # the process runs; no records
     GIVEN = 2  # the application has the records
     ACCEPTING = 3  # it is about to mark them as accepted
-    RELEASING = 4  # it gives them up: their next delivery needs no other explanation
+    RELEASING = 4  # it releases them: their next delivery needs no other cause
     CONFIRMED = 5  # the broker has their acceptance
     REFUSED = 6  # it did not accept the acceptance: the locks were gone
     UNKNOWN = 7  # the acceptance has no answer
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
         last: The last one.
         life: The member's number in its process, times 1,000, and which life of it this is.
         place: The index of the topic, times 1,000, and the partition.
-        count: How often the records were delivered, at least.
+        count: Minimum number of deliveries of the records.
         deed: What happened.
     """
 

@@ -1,10 +1,11 @@
 """Kafka's own share consumer as the judge of partitions that stand still.
 
-Brokers of Kafka 4.3 and 4.4 can stop to serve a partition of a share group. When its leader reads
-the state of the group anew, an undecided record at the start offset is a gap in that state. Records
+Brokers of Kafka 4.3 and 4.4 can stop serving a partition of a share group. When its leader reloads
+the state of the group, an undecided record at the start offset is a gap in that state. Records
 behind it that were acknowledged count against `share.partition.max.record.locks`. If there are more
-of them than that, the leader delivers the gap, and then nothing: the start offset moves only after
-another fetch, which the limit forbids. A larger limit, or a group without members, ends that.
+of them than this limit, the leader delivers the gap, and then nothing: the start offset moves only
+after another fetch, which the limit forbids. A larger limit, or a group without members, ends this
+state.
 """
 
 import asyncio
@@ -34,8 +35,8 @@ async def what_java_gets(
 ) -> Counter[Place]:
     """Let Java take the place of the fleet's members, and count the records that it receives.
 
-    The group has a member at each moment, so no broker forgets what it knows of the group. Java
-    releases what it receives.
+    The group always has a member, so no broker drops its state of the group. Java releases the
+    records that it receives.
     """
     members = {
         topic: _start(servers, group, topic, folder / f"java-{topic}.log")
@@ -65,10 +66,10 @@ def _start(servers: str, group: str, topic: str, log: Path) -> Child:
 
 
 async def _join(servers: str, group: str, count: int) -> None:
-    """Wait until the group has so many members.
+    """Wait until the group has this many members.
 
     Raises:
-        AssertionError: It has not.
+        AssertionError: The group has another number of members.
     """
     deadline = time.monotonic() + JOINS_WITHIN
     async with AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
@@ -81,7 +82,7 @@ async def _join(servers: str, group: str, count: int) -> None:
 
 
 async def most_locks(servers: str, group: str) -> None:
-    """Allow the group as many locks of a partition as Kafka can."""
+    """Allow the group as many locks per partition as Kafka supports."""
     changes = {"share.partition.max.record.locks": str(MOST_LOCKS)}
     async with AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
         result = await admin.incremental_alter_configs({ConfigResource("group", group): changes})

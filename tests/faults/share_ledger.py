@@ -1,9 +1,9 @@
 """Checks the journals of the members of one share group.
 
-A record has a holder from its delivery until the holder gives it up. Each delivery of a record
-that somebody still holds needs a cause: the holder's process was killed or stood still, the holder
-left, or the leader of the partition was lost or moved. A refused acceptance needs one, too.
-A confirmed acceptance is final, whatever happens.
+A record has a holder from its delivery until the holder releases it. Each delivery of a record that
+still has a holder needs a cause: the holder's process was killed or stopped, the holder left, or
+the leader of the partition was lost or moved. A refused acceptance also needs a cause. A confirmed
+acceptance is always final.
 """
 
 import heapq
@@ -86,7 +86,7 @@ class ShareTally:
     """Counts of events, in records.
 
     Attributes:
-        again: Deliveries of records that somebody held, by cause.
+        again: Deliveries of records that had a holder, by cause.
         refusals: Likewise for refused acceptances.
         repeated: Records whose acceptance was marked more than once, by the cause of the delivery.
     """
@@ -100,7 +100,7 @@ class ShareTally:
 
 
 class _Place:
-    """What is known of each record of one partition."""
+    """The state of each record of one partition."""
 
     def __init__(self, end: int) -> None:
         self.holders = array("i", [-1]) * end
@@ -110,7 +110,7 @@ class _Place:
 
 
 class ShareLedger:
-    """Told the entries of all journals in the order of their times.
+    """Receives the entries of all journals in the order of their times.
 
     Args:
         ends: Place to the number of its records.
@@ -130,7 +130,7 @@ class ShareLedger:
         self._numbers: dict[Holder, int] = {}
 
     def judge(self, journals: Sequence[Path], dead: Mapping[tuple[int, int], int]) -> list[str]:
-        """Everything that is wrong, in words; nothing where all is well.
+        """All problems, in words; empty if there are none.
 
         Args:
             journals: One a process, in the order of the indexes of `causes`.
@@ -192,7 +192,7 @@ class ShareLedger:
         previous = self._holders[place.holders[offset]]
         cause = "released" if flags & _FREE else None
         if flags & _CONFIRMED:
-            # Only a member that does not know yet that its own lock is gone may still get it.
+            # Only a member that has not detected yet that its own lock is gone may still get it.
             cause = self._causes.between(
                 holder, entry.place, entry.time - 2 * self._causes.lock, entry.time
             )
@@ -280,6 +280,6 @@ def _tagged(index: int, path: Path) -> Iterator[tuple[int, Entry]]:
 
 
 def stalls(entries: Iterable[Entry]) -> list[tuple[int, int]]:
-    """The times when a process showed no sign of life for long."""
+    """The times when a process showed no sign of life for a long time."""
     times = [entry.time for entry in entries if entry.deed is Deed.ALIVE]
     return [(begin, end) for begin, end in itertools.pairwise(times) if end - begin > STALLED]

@@ -1,9 +1,9 @@
 """A process of a chaos run with some members of a share group in its event loop.
 
 Argument: the path of a JSON file, `SharePlan`. Each member reads and accepts in its own way, and
-now and then leaves and comes back, subscribes anew, or forgets records, drawn from the seed.
-SIGTERM ends them all in order. What happens to records is written into a `ShareJournal` before the
-client is told, all else into a text journal.
+from time to time leaves and returns, changes its subscription, or drops records, drawn from the
+seed. SIGTERM ends them all cleanly. Events of records are written to a `ShareJournal` before the
+client call, all others to a text journal.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from tests.faults.share_journal import Deed, ShareJournal
 
 __all__ = ["WAYS", "ShareMember", "SharePlan"]
 
-TICK = 0.1  # seconds between two signs of life, and between two looks at acknowledgements
+TICK = 0.1  # seconds between two signs of life, and between two checks of acknowledgements
 TELL_EVERY = 0.5  # seconds between two reports of progress
 ACTS = ("leave", "resubscribe", "forget", "leave")
 WAYS = ("run", "records", "lists", "slow", "implicit", "process", "impatient", "wide")
@@ -233,7 +233,7 @@ class ShareMember:
         return acknowledgement
 
     def look(self) -> None:
-        """Write down the results that are known."""
+        """Record the results that are known."""
         for _ in range(len(self._open)):
             each = self._open.popleft()
             acknowledgement, life, place, offset = each
@@ -346,7 +346,7 @@ class ShareMember:
                 return  # `look` writes the result down
 
     def _forgotten(self, records: Sequence[Record]) -> bool:
-        """Forget records if that was asked for: their locks expire."""
+        """Drop records if requested: their locks expire."""
         if not self._forgets:
             return False
         self._forgets = False

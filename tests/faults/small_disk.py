@@ -1,6 +1,6 @@
-"""A disk of its own for a broker's logs, which can be full.
+"""A separate disk for a broker's logs, which can be full.
 
-It is a file system in memory whose size is changed while it is mounted: no space is left at once,
+It is a file system in memory whose size is changed while it is mounted, so that it is full at once,
 without a file that fills it.
 """
 
@@ -35,7 +35,7 @@ class SmallDisk:
 
     Args:
         folder: An empty folder.
-        size: Bytes, at most; memory is used for what is stored only.
+        size: Maximum bytes; memory is used only for stored data.
     """
 
     def __init__(self, folder: Path, size: int = 1 << 30) -> None:
@@ -59,15 +59,15 @@ class SmallDisk:
 
     @property
     def free(self) -> int:
-        """Bytes that are left."""
+        """Remaining bytes."""
         told = os.statvfs(self.folder)
         return told.f_bavail * told.f_frsize
 
     def fill(self) -> None:
-        """Make the disk as large as what is stored on it: each write fails with ENOSPC."""
+        """Shrink the disk to the size of its contents: each write fails with ENOSPC."""
         told = os.statvfs(self.folder)
         used = (told.f_blocks - told.f_bfree) * told.f_frsize
-        # What is written meanwhile makes it larger than that, and the request would fail.
+        # A write meanwhile would make the contents larger, and the request would fail.
         for more in range(0, 1 << 20, 16):
             try:
                 self._mount(f"remount,size={max(_PAGE, used + more * _PAGE)}")
@@ -77,7 +77,7 @@ class SmallDisk:
         raise OSError(f"{self.folder} cannot be made smaller")
 
     def empty(self) -> None:
-        """Let it have its whole size again."""
+        """Restore its full size."""
         self._mount(f"remount,size={self._size}")
 
     def _mount(self, options: str) -> None:

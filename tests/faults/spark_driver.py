@@ -3,7 +3,7 @@
     python -m tests.faults.spark_driver '{"bootstrap": ..., "source": ..., "sink": ..., ...}'
 
 The rows that it writes name the partition and the offset that they were read from. It leaves a file
-for each micro-batch that ended, and ends in order when the file `end` appears in its folder.
+for each micro-batch that ended, and ends cleanly when the file `end` appears in its folder.
 """
 
 import json
@@ -17,7 +17,7 @@ from tools.spark.session import open_session
 __all__ = ["END"]
 
 END = "end"
-LOOK = 0.5  # seconds between two looks for the file
+LOOK = 0.5  # seconds between two checks for the file
 AT_ONCE = 5_000  # records of a micro-batch
 
 

@@ -30,13 +30,13 @@ __all__ = ["judge_copies", "play_spark"]
 
 SOURCE, SINK, PARTITIONS = "spark-input", "spark-output", 4
 LATER: Final = (0.0, 45.0)  # seconds from a driver's first micro-batch until it is killed
-CATCH_UP: Final = 900.0  # seconds until everything is copied, with nothing going wrong any more
-ENDS_WITHIN: Final = 180.0  # seconds for a driver to end in order, on a busy machine
+CATCH_UP: Final = 900.0  # seconds until everything is copied, without further faults
+ENDS_WITHIN: Final = 180.0  # seconds for a driver to end cleanly, on a busy machine
 STUCK: Final = 300.0  # seconds without a new copy, in peace
-FAILURES: Final = 20  # drivers that ended by themselves; faults may outlast what they wait for
-RATE: Final = 100  # records a second
+FAILURES: Final = 20  # drivers that ended by themselves; faults may outlast their timeouts
+RATE: Final = 100  # records per second
 COUNT_EVERY: Final = 5.0  # seconds
-LOOK: Final = 1.0  # seconds between two looks at the driver
+LOOK: Final = 1.0  # seconds between two checks of the driver
 
 
 class Driver:
@@ -84,7 +84,7 @@ class Driver:
             self.start()
 
     async def end(self) -> str | None:
-        """Let the driver end in order; return what went wrong, or None."""
+        """Let the driver end cleanly; return the problem, or None."""
         (self._folder / END).touch()
         child = self._child
         if child is None:
@@ -96,7 +96,7 @@ class Driver:
 
 
 async def play_spark(stage: Real, folder: Path, seed: int, happenings: Happenings) -> list[str]:
-    """Write records for `CHAOS_MINUTES` while drivers copy them and are killed; judge the copies.
+    """Write records for `CHAOS_MINUTES` while drivers copy them and are killed; check the copies.
 
     Args:
         stage: The brokers.
@@ -145,7 +145,7 @@ async def play_spark(stage: Real, folder: Path, seed: int, happenings: Happening
 
 
 async def _until_copied(servers: str, count: int, driver: Driver) -> list[str]:
-    """Wait until as many records are in the sink; return what was wrong."""
+    """Wait until this many records are in the sink; return the problem."""
     copied, moved_at, deadline = 0, time.monotonic(), time.monotonic() + CATCH_UP
     while copied < count:
         driver.tend()
@@ -178,7 +178,7 @@ async def _copies(servers: str) -> AsyncIterator[bytes]:
 
 
 def judge_copies(copies: Iterable[bytes], ends: Mapping[Place, int]) -> list[str]:
-    """What is wrong with the copies.
+    """The problems of the copies.
 
     Args:
         copies: Partition, offset and value of each, separated by spaces.

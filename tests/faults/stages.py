@@ -49,7 +49,7 @@ Watch = Callable[[int, int, int], None]
 
 @dataclass
 class Hardware:
-    """What the brokers stand on, as far as it can fail.
+    """The hardware of the brokers, as far as it can fail.
 
     Attributes:
         links: The connections between brokers; None: they connect to each other directly.
@@ -81,14 +81,14 @@ class Real:
 
     Args:
         kafka: Running, and advertising the proxies.
-        proxies: One a node; none where nothing is done to the wire.
-        seed: Of what a fault chooses.
-        hardware: What the brokers stand on.
+        proxies: One per node; none if the network has no faults.
+        seed: The seed of the faults' choices.
+        hardware: The brokers' hardware.
 
     Attributes:
-        topics: Those that partitions are added to, and that other brokers may lead.
+        topics: The topics to which faults add partitions, and whose leaders they move.
         watches: Called with each fault that ended, by stages that report them.
-        bootstrap_servers: The proxies, or the brokers where there are none.
+        bootstrap_servers: The proxies, or the brokers if there are none.
         overdue: Seconds that outlast the client's request timeout.
         closes_ports: True if the proxy of a broker that is down refuses connections; otherwise it
             accepts and resets them.
@@ -143,7 +143,7 @@ class Real:
             self._proxies[node].refuse()
 
     async def _up(self, node: int) -> None:
-        """Start a broker; begin anew if a busy machine did not let it answer in time."""
+        """Start a broker; try again if it did not answer in time on a busy machine."""
         for _ in range(STARTS - 1):
             try:
                 await asyncio.to_thread(self.kafka.start, node)
@@ -189,7 +189,7 @@ class Real:
             self.kafka.resume(node)
 
     async def lead_elsewhere(self, node: int, seconds: float) -> None:
-        """Turn the replicas of half of the partitions round, and elect the preferred leaders."""
+        """Reverse the replicas of half of the partitions, and elect the preferred leaders."""
         await self._turn(self.topics)
 
     async def move_coordinator(self, node: int, seconds: float) -> None:
