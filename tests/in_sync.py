@@ -1,4 +1,4 @@
-"""What a test on three shared brokers finds: all replicas in sync, and the preferred leaders."""
+"""The state in which a test finds three shared brokers: replicas in sync, preferred leaders."""
 
 import asyncio
 from typing import Final
@@ -9,7 +9,7 @@ from tools.kafka import OwnCluster
 from tools.kafka.wire import ask_metadata
 
 PATIENCE: Final = 10.0
-"""Seconds in which a follower catches up by itself, if it does."""
+"""Seconds in which a follower catches up by itself, if it does so at all."""
 
 GUARD: Final = 120.0
 """Seconds in which all replicas are in sync."""
@@ -18,10 +18,10 @@ GUARD: Final = 120.0
 async def restore(cluster: OwnCluster) -> None:
     """Wait until the brokers know each other and replicate Kafka's own topics; move leaders back.
 
-    A restarted broker answers before all others know of it. A test may rely on the rest, too: it
-    kills a coordinator, and another broker has to take over. After a broker was killed, a follower
-    whose fetch overlaps with the change of leaders can stay out of sync until the next change
-    (Kafka logs "marked as failed"): such a broker is restarted.
+    A restarted broker answers before all others have registered it. A test may also rely on
+    replication: it kills a coordinator, and another broker has to take over. After a broker was
+    killed, a follower whose fetch overlaps with the change of leaders can stay out of sync until
+    the next change (Kafka logs "marked as failed"): such a broker is restarted.
 
     Args:
         cluster: All its brokers run.
@@ -48,7 +48,7 @@ async def restore(cluster: OwnCluster) -> None:
 
 
 def _is_complete(cluster: OwnCluster) -> bool:
-    """True if each broker answers and knows of all."""
+    """True if each broker answers and lists all brokers."""
     places = [address.rpartition(":") for address in cluster.bootstrap_servers.split(",")]
     try:
         views = [ask_metadata((host, int(port)), version=1) for host, _, port in places]
@@ -74,5 +74,5 @@ def _behind(partitions: dict[TopicPartition, PartitionDescription]) -> set[int]:
 
 
 def _misled(partitions: dict[TopicPartition, PartitionDescription]) -> list[TopicPartition]:
-    """Those that their preferred replica does not lead."""
+    """The partitions that their preferred replica does not lead."""
     return [tp for tp, each in partitions.items() if each.leader != each.replicas[0]]

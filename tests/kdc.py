@@ -1,4 +1,4 @@
-"""A Kerberos KDC (MIT's krb5kdc) on loopback, which needs no rights of root, and a Kafka for it.
+"""A Kerberos KDC (MIT's krb5kdc) on loopback, which needs no root privileges, and a Kafka for it.
 
 The realm is KAFKA.TEST. Principals get random keys, which are in keytab files.
 """
@@ -25,7 +25,7 @@ SYSTEM_FOLDERS = "/usr/sbin:/sbin:/usr/lib/mit/sbin"
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program of Kerberos; None if it is not installed."""
+    """Return the path of a Kerberos program; None if it is not installed."""
     return shutil.which(name, path=os.environ.get("PATH", "") + ":" + SYSTEM_FOLDERS)
 
 
@@ -58,7 +58,7 @@ class Kdc:
         return self.folder / f"{principal.replace('/', '-')}.keytab"
 
     def short_tickets(self, seconds: int) -> Path:
-        """Write another krb5.conf, whose clients ask for tickets that live so long."""
+        """Write another krb5.conf, whose clients request tickets with this lifetime."""
         path = self.folder / f"krb5-{seconds}.conf"
         path.write_text(
             self.config.read_text().replace(
@@ -68,7 +68,7 @@ class Kdc:
         return path
 
     def logins(self, principal: str) -> int:
-        """How many initial tickets a principal got."""
+        """The number of initial tickets that a principal got."""
         log = (self.folder / "kdc.log").read_text()
         return sum(
             "AS_REQ" in line and "ISSUE" in line and f"{principal}@{REALM} for krbtgt" in line
@@ -126,7 +126,7 @@ class Kdc:
                 return
 
     def stop(self) -> None:
-        """End the server; its database stays."""
+        """Stop the server; its database stays."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -190,7 +190,7 @@ def kerberos_cluster(kdc: Kdc, session_ms: int = 0) -> KafkaCluster:
     """A cluster with GSSAPI on its listener SASL_PLAINTEXT, at localhost.
 
     Args:
-        kdc: Its KDC, which is up and has the principal `BROKER`.
+        kdc: Its KDC, which is running and has the principal `BROKER`.
         session_ms: Session lifetime; 0 for no limit.
     """
     listener = "listener.name.sasl_plaintext"

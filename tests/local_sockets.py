@@ -1,6 +1,6 @@
 """TCP sockets of the same process that deliver at once.
 
-The kernel delivers over the loopback interface in its own time: on a busy machine, bytes that one
+The kernel delivers asynchronously over the loopback interface: on a busy machine, bytes that one
 end has written may reach the other end milliseconds later. A test that skips idle time must not
 skip such a delivery. `LocalSocket` looks like a TCP socket to asyncio, but is an AF_UNIX socket,
 where every write, close and connect has taken effect at the other end when the call returns.

@@ -1,4 +1,5 @@
-"""Which tests of a parallel run share a process: those of a file, and those on three nodes."""
+"""Decides which tests of a parallel run share a process: those of a file, and those on three
+nodes."""
 
 import functools
 import re
@@ -17,7 +18,7 @@ def on_three_nodes(path: str) -> bool:
 def by_cluster(config: Any, log: Any) -> Any:
     """A `--dist loadfile` that runs all files on three nodes in the same process.
 
-    Each process has its own clusters, and three brokers without work take a tenth of a core.
+    Each process has its own clusters, and three idle brokers take a tenth of a core.
 
     Args:
         config: pytest's configuration.

@@ -1,4 +1,4 @@
-"""Where random walks start: at fixed seeds in the suite, at fresh ones in `make explore`.
+"""The seeds of random walks: fixed ones in the suite, fresh ones in `make explore`.
 
 A walk takes its seeds as the parameter "seed": `@pytest.mark.parametrize("seed", seeds(4))`.
 """
@@ -10,7 +10,7 @@ from typing import Final
 __all__ = ["FIRST_SEED", "VARIABLE", "exploring", "seeds"]
 
 VARIABLE: Final = "EXPLORE_SEED"
-"""The environment variable by which `tests.explore` moves all seeds."""
+"""The environment variable with which `tests.explore` shifts all seeds."""
 
 FIRST_SEED: Final = int(os.environ.get(VARIABLE, "0"))
 
@@ -21,10 +21,10 @@ def exploring() -> bool:
 
 
 def seeds(count: int, first: int = 0) -> Sequence[int]:
-    """As many seeds, the same in every run of the suite.
+    """Return this many seeds, the same ones in every run of the suite.
 
     Args:
-        count: How many.
-        first: The first one, where nothing is explored.
+        count: The number of seeds.
+        first: The first one, outside `make explore`.
     """
     return range(FIRST_SEED + first, FIRST_SEED + first + count)

@@ -1,8 +1,8 @@
 """An event loop that skips idle time.
 
-Where it would sleep until its next timer, its clock advances to that timer instead. So a test
-passes through hours of timeouts in moments, and what happens at which second does not depend on how
-busy the machine is. Sockets work as usual if both ends are in this loop. The work of another thread
+Instead of sleeping until its next timer, its clock advances to that timer. So a test passes through
+hours of timeouts in moments, and the second at which something happens does not depend on how busy
+the machine is. Sockets work as usual if both ends are in this loop. The work of another thread
 takes no time here.
 """
 
@@ -53,7 +53,7 @@ class _Selector(selectors.DefaultSelector):
         return super().select(None)  # another thread may wake it
 
     def _arrived(self, events: _Events) -> _Events:
-        """Return the events whose delivery took the latency by now."""
+        """Return the events whose latency has passed."""
         if not self.latency and not self._due:
             return events
         for key, _ in events:
@@ -65,12 +65,12 @@ class _Selector(selectors.DefaultSelector):
 
 
 class SkippingLoop(asyncio.SelectorEventLoop):
-    """asyncio's own, with a clock that advances only while the loop would sleep.
+    """asyncio's own loop, with a clock that advances only while the loop would sleep.
 
     Args:
         delay: Real seconds to wait for a delivery before time is skipped. With `local_sockets` it
-            is 0: what happens in the loop then depends on nothing outside its thread. A loop that
-            has nothing to wait for fails, and so does one that another thread calls.
+            is 0: the loop then depends on nothing outside its thread. A loop that has nothing to
+            wait for fails, and so does one that another thread calls.
     """
 
     def __init__(self, delay: float = LOOPBACK_DELAY) -> None:
@@ -84,10 +84,10 @@ class SkippingLoop(asyncio.SelectorEventLoop):
 
     @property
     def _clock_resolution(self) -> float:
-        """asyncio runs timers that are due so many seconds later; its usual value is 1 ns.
+        """asyncio runs timers that are due within this many seconds; its usual value is 1 ns.
 
-        Code that finds its timer early sets it anew. Here that would repeat forever: the clock
-        stands still while the loop has work.
+        Code whose timer fires early sets it again. Here that would repeat forever: the clock stands
+        still while the loop has work.
         """
         return math.ulp(self.time())
 

@@ -36,7 +36,7 @@ def make(cluster: FakeCluster, **options: Any) -> AIOKafkaProducer:
         "retry_backoff_ms": 1,
         "max_batch_size": 1_000,
         "buffer_memory": MEMORY,
-        # uvloop's clock runs on while a busy machine does not run the test.
+        # uvloop's clock keeps running while a busy machine does not schedule the test.
         "request_timeout_ms": 30_000,
         "delivery_timeout_ms": 60_000,
     }
@@ -122,7 +122,7 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 
 async def cancelled_after(passes: int, awaitable: Awaitable[object]) -> bool:
-    """Cancel after a number of loop passes; True if it had ended by then."""
+    """Cancel after a number of loop passes; True if it had already ended."""
     task = asyncio.ensure_future(awaitable)
     for _ in range(passes):
         if task.done():
@@ -138,7 +138,7 @@ async def cancelled_after(passes: int, awaitable: Awaitable[object]) -> bool:
 async def assert_nothing_is_left(
     producer: AIOKafkaProducer, before: "set[asyncio.Task[Any]]"
 ) -> None:
-    """A producer that was stopped: its memory is whole, and its tasks are over."""
+    """Check a stopped producer: all its memory is free, and its tasks have ended."""
     pool = producer._sender.pool
     assert pool.used == 0
     assert pool.waiting == 0
@@ -169,7 +169,7 @@ TROUBLE = [
 async def test_an_operation_is_cancelled_at_each_step(
     cluster: FakeCluster, operation: Operation, refusal: type[BrokerResponseError] | None
 ) -> None:
-    """Undisturbed, and where the first request is refused: sent again, or in pieces."""
+    """Undisturbed, or with the first request refused: it is sent again, or split."""
     refused = 0
     for passes in range(LONGEST):
         before = asyncio.all_tasks()
@@ -183,14 +183,14 @@ async def test_an_operation_is_cancelled_at_each_step(
                 refused += fault.hits
                 fault.remove()
             if operation is not stop:
-                # What it leaves behind works: the next record finds its way.
+                # The producer still works: it can send the next record.
                 await asyncio.wait_for(producer.send_and_wait("orders", b"next"), 60)
         await assert_nothing_is_left(producer, before)
         if ended:
             break
     assert ended, f"{operation.__name__} takes more than {LONGEST} passes"
-    # The walk's last operation was left to its end, so it at least met the refusal: how many of
-    # the cancelled ones before it came that far is the machine's affair.
+    # The walk's last operation ran to its end, so at least it met the refusal. How many of the
+    # cancelled ones before it got that far depends on the machine.
     assert (refused > 0) == (refusal is not None)
     assert passes > 3
 
@@ -211,8 +211,8 @@ async def test_start_is_cancelled_at_each_step(cluster: FakeCluster) -> None:
 async def test_stop_is_cancelled_at_each_step_with_an_unresponsive_broker(
     cluster: FakeCluster,
 ) -> None:
-    """It does not end by itself there: each number of passes, up to well beyond its awaits."""
-    for passes in range(1, 60):  # before its first step nothing of it has happened
+    """It does not end by itself, so try each number of passes, up to well beyond its awaits."""
+    for passes in range(1, 60):  # before its first step it has done nothing
         before = asyncio.all_tasks()
         producer = make(cluster, request_timeout_ms=500, delivery_timeout_ms=5_000)
         await producer.start()

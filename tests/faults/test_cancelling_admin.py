@@ -1,5 +1,5 @@
 """Cancels every admin call at every step: no task, request or connection is leaked, and the client
-goes on working.
+continues to work.
 
 A call is cancelled before its first loop pass, after one, after two, and so on, until it ends
 before it is cancelled, and so at each of its awaits.
@@ -181,10 +181,10 @@ def client_of(cluster: FakeCluster) -> AIOKafkaAdminClient:
 
 
 async def cancelled_after(passes: int, awaitable: Awaitable[object]) -> bool:
-    """Cancel after a number of loop passes; True if it had ended by then.
+    """Cancel after a number of loop passes; True if it had already ended.
 
-    One pass in 20, each time another one, gives the broker's thread a millisecond: on a busy
-    machine it may not run at all meanwhile.
+    One pass in 20, a different one each time, gives the broker's thread a millisecond: on a busy
+    machine it might otherwise not run at all.
     """
     task = asyncio.ensure_future(awaitable)
     for number in range(passes):
@@ -227,7 +227,7 @@ async def test_call_is_cancelled_at_each_step(cluster: FakeCluster, name: str) -
 
 @pytest.mark.parametrize("name", CALLS)
 async def test_first_call_is_cancelled_at_each_step(cluster: FakeCluster, name: str) -> None:
-    """Of a client that has one connection, so that the call opens others."""
+    """The client has one connection, so the call opens others."""
     before = asyncio.all_tasks()
     for passes in range(LONGEST):
         async with client_of(cluster) as admin:
@@ -261,7 +261,7 @@ async def test_start_and_close_are_cancelled_at_each_step(cluster: FakeCluster) 
 
 @pytest.mark.parametrize("name", ["describe_consumer_groups", "list_offsets", "list_topics"])
 async def test_retries_are_cancelled_at_each_step(cluster: FakeCluster, name: str) -> None:
-    """While every request is lost: the call is cancelled in its backoff, or as it reconnects."""
+    """Every request is lost: the call is cancelled in its backoff, or as it reconnects."""
     before = asyncio.all_tasks()
     for passes in range(0, 300, 7):
         async with client_of(cluster) as admin:

@@ -23,7 +23,7 @@ from tests.seeds import seeds
 
 PARTITIONS = 2
 FIRST = 20  # records that are there when a consumer starts
-PATIENCE = 60  # seconds; uvloop's clock runs on while a busy machine does not run the test
+PATIENCE = 60  # seconds; uvloop's clock keeps running while a busy machine does not
 LONGEST = 3_000  # loop passes: far more than any of these takes
 QUICK = {
     "group.initial.rebalance.delay.ms": 0,
@@ -39,7 +39,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 class Reading:
-    """A consumer, and all that its reads have given.
+    """A consumer, and everything that its reads returned.
 
     Attributes:
         values: In the order in which they came, by partition.
@@ -73,7 +73,7 @@ class Reading:
             return
 
     async def rest(self, count: int) -> None:
-        """Read on, undisturbed, until there are so many."""
+        """Read on, undisturbed, until there are this many."""
         async with asyncio.timeout(PATIENCE):
             while self.count < count:
                 await self.many()
@@ -126,7 +126,7 @@ async def producer(cluster: FakeCluster) -> AsyncIterator[AIOKafkaProducer]:
 
 
 async def cancelled_after(passes: int, awaitable: Awaitable[object]) -> bool:
-    """Cancel after a number of loop passes; True if it had ended by then."""
+    """Cancel after a number of loop passes; True if it had already ended."""
     task = asyncio.ensure_future(awaitable)
     for _ in range(passes):
         if task.done():
@@ -164,7 +164,7 @@ async def test_a_read_is_cancelled_at_each_step(
     kind: str,
     read: Callable[[Reading], Awaitable[None]],
 ) -> None:
-    """While records are buffered, while none are, and while some just arrive."""
+    """While records are buffered, while none are, and just as some arrive."""
     count = 0
     async with make(cluster, kind) as consumer:
         reading = Reading(consumer)
@@ -283,7 +283,7 @@ async def test_random_cancellations_of_reads_during_rebalances(
     assert sorted(values) == list(range(total))
 
 
-# --- all else that can be awaited
+# --- everything else that can be awaited
 
 
 async def commit(consumer: AIOKafkaConsumer) -> None:
@@ -359,7 +359,7 @@ async def test_an_operation_is_cancelled_at_each_step(
             ended = await cancelled_after(passes, operation(consumer))
             if not consumer.subscription():
                 consumer.subscribe(["orders"])
-            # What it leaves behind works: the same once more, and reading from the start.
+            # The consumer still works: the same call once more, and reading from the start.
             async with asyncio.timeout(PATIENCE):
                 await operation(consumer)
                 await consumer.seek_to_beginning()

@@ -1,11 +1,11 @@
 """Chaos in a group on three real brokers: every record is read, and no committed one twice.
 
 Four processes with two members each read 24 partitions and a topic that grows, while processes
-are killed, stopped past their session and restarted, members leave and come back by themselves,
-brokers are killed, paused and deposed, coordinators move and proxies cut, delay and stall the
-connections. Everything that a member is given, commits and is told is written down by it, and
-judged in the end. Once each with the eager, the cooperative and the consumer protocol; without
-CHAOS_MINUTES, for a short time and not with the eager one.
+are killed, stopped past their session and restarted, members leave and rejoin voluntarily, brokers
+are killed, paused and deposed, coordinators move and proxies cut, delay and stall the connections.
+Each member writes down every record that it receives, every commit and every result; the ledger
+judges them at the end. This runs once each with the eager, the cooperative and the consumer
+protocol; without CHAOS_MINUTES, for a short time and without the eager one.
 
 CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.3 by default) is how long records flow, all
 protocols together, CHAOS_RECORDS how many; CHAOS_MODES names the protocols, CHAOS_CLIENTS the
@@ -44,8 +44,8 @@ SESSION = 6.0  # seconds
 LONGEST = min(8.0, SECONDS / 5)  # seconds that a fault lasts
 PEACE = min(10.0, SECONDS / 5)  # seconds after it, at most
 CALM = SECONDS / 2 if SECONDS < 60 else 45.0  # seconds between two acts of one member
-CATCH_UP = 120.0  # seconds after the last record, with nothing going wrong any more
-STOPS_WITHIN = 5.0 + 10.0  # seconds: what stop() promises, and a machine that is busy
+CATCH_UP = 120.0  # seconds after the last record, without further faults
+STOPS_WITHIN = 5.0 + 10.0  # seconds: what stop() promises, plus time for a busy machine
 
 BROKER_CONFIG = {
     "min.insync.replicas": 2,
@@ -65,7 +65,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(MINUTES * 120 + 900)]
 async def play_group(
     stage: Real, mode: str, number: int, folder: Path, happenings: Happenings
 ) -> tuple[Fleet, dict[Place, int]]:
-    """One group's life, from its first record to its end; everything was read then.
+    """One group's life, from its first record to the end, when everything has been read.
 
     Raises:
         AssertionError: The group did not get to the end of the logs, or one of its processes did

@@ -26,7 +26,7 @@ FIRST = int(os.environ.get("CHAOS_SEED", "1"))
 SEEDS = seeds(int(os.environ.get("CHAOS_SEEDS", "1")), first=FIRST)
 SECONDS = 4.0
 RECORDS = 20_000
-CATCH_UP = 20.0  # seconds after the last record, with nothing going wrong any more
+CATCH_UP = 20.0  # seconds after the last record, without further faults
 PROCESSES = 3  # of two members each, were they processes
 SESSION = 0.6  # seconds
 QUICK = {

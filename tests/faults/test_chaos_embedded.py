@@ -1,7 +1,7 @@
 """Chaos on the embedded cluster, with the load, schedule and checks of the real one.
 
-On two wires: one where the socket takes any number of a request's bytes at a time, or dies of it;
-and TLS, on which sessions (SASL) are renewed all the time.
+It uses two transports: one whose socket takes any number of a request's bytes at a time, or then
+fails; and TLS, on which SASL sessions are renewed all the time.
 
 CHAOS_SEED is the first of the seeds, CHAOS_SEEDS how many of them are played.
 """
@@ -43,7 +43,7 @@ def everything(cluster: FakeCluster) -> dict[str, dict[int, list[tuple[int, byte
 
 
 def tear(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Let the socket take nothing, or a part, of some requests; after some parts it is dead."""
+    """Let the socket take nothing, or only a part, of some requests; after some parts it fails."""
     draw, writev = random.Random(f"tear {seed}"), os.writev
 
     def torn(file: int, pieces: list[Any]) -> int:
@@ -75,7 +75,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def over_tls(files: tuple[Path, Path]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A cluster's arguments and its client's: TLS, and SASL that is soon said again."""
+    """A cluster's arguments and its client's: TLS, and SASL with short sessions."""
     certfile, keyfile = files
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(certfile, keyfile)

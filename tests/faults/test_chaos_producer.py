@@ -1,12 +1,13 @@
 """Chaos on three real brokers: no acknowledged record is lost, duplicated or out of order.
 
 Brokers are killed, paused, deposed; topics grow; proxies cut, delay and stall the connections; and
-producers with many settings come and go meanwhile. In the end everything is read by aiokafka (by
-ours where that is not installed) and judged record by record, and counted by Java.
+producers with many settings start and stop meanwhile. At the end aiokafka reads everything (this
+package's consumer does if aiokafka is not installed), the ledger judges it record by record, and
+Java counts it.
 
-CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.2 by default) is how long it goes
-on, CHAOS_RATE how many records a second are sent, CHAOS_SENDERS by how many senders.
-`make chaos-producer SEED=7 MINUTES=5`.
+CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.2 by default) is the duration, CHAOS_RATE the number
+of records sent per second, and CHAOS_SENDERS the number of senders. `make chaos-producer SEED=7
+MINUTES=5`.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ REQUEST_TIMEOUT = 3.0
 DELIVERY_TIMEOUT = 45.0
 LONGEST = 20.0 if LONG else 4.0 if SHORT else 8.0  # seconds that a fault lasts
 ACT = 25.0 if LONG else 6.0 if SHORT else 12.0  # seconds
-LINES_A_MINUTE = 600  # of the log, at INFO and above: one line an event, not one a record
+LINES_A_MINUTE = 600  # of the log, at INFO and above: one per event, not one per record
 
 try:
     from aiokafka import AIOKafkaConsumer as _Consumer
@@ -73,7 +74,7 @@ class _Values:
 
 
 async def read_all(bootstrap_servers: str, topics: Sequence[str]) -> dict[str, dict[int, _Values]]:
-    """Every record, by another client than the one that wrote it, if there is one."""
+    """Every record, read by a different client from the one that wrote it, if there is one."""
     found: dict[str, dict[int, _Values]] = {}
     for topic in topics:
         consumer: Any = _Consumer(
@@ -95,7 +96,8 @@ async def read_all(bootstrap_servers: str, topics: Sequence[str]) -> dict[str, d
 
 
 async def play_all(stage: Real, ledger: Ledger, happenings: Happenings) -> None:
-    """The schedule and the acts, side by side, until the time is over and enough got through."""
+    """Run the schedule and the acts concurrently until the time is up and enough is
+    acknowledged."""
     nodes = stage.kafka.node_ids
     end, loop = asyncio.Event(), asyncio.get_running_loop()
     deadline = loop.time() + MINUTES * 60
@@ -124,7 +126,7 @@ async def play_all(stage: Real, ledger: Ledger, happenings: Happenings) -> None:
 
 
 async def produce_and_judge(stage: Real, happenings: Happenings) -> list[str]:
-    """Create the topics, play all acts, and read everything; return what was wrong."""
+    """Create the topics, play all acts, and read everything; return the problems."""
     ledger = Ledger()
     for topic, partitions in TOPICS.items():
         config = SMALL_MESSAGES if topic == "events" else None

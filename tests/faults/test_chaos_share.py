@@ -1,22 +1,23 @@
-"""Chaos in a share group on three real brokers: every record is accepted, and none in vain.
+"""Chaos in a share group on three real brokers: every record is accepted, and no acceptance is
+lost.
 
 Four processes with two members each share 24 partitions and a topic that grows. Each member reads
-in another way. Processes are killed, stopped for longer than the locks last, and restarted;
-members leave, come back and forget records by themselves; brokers are killed, paused and deposed,
-and coordinators move. Each member writes down what it is given, accepts and is told. The ledger
-requires that
+in a different way. Processes are killed, stopped for longer than the locks last, and restarted;
+members leave, rejoin and drop records on purpose; brokers are killed, paused and deposed, and
+coordinators move. Each member writes down its deliveries, its acceptances and their results. The
+ledger requires that
 
 - each record was accepted, and no broker refused its last acceptance;
 - no confirmed acceptance was followed by another;
-- each delivery of a record that another member held has a cause: a fault at that time, of that
+- each delivery of a record that another member held has a cause: a fault at that time in that
   member's process or that partition's leader;
 - a dead letter reached the limit of deliveries;
-- each member is given records after the last fault.
+- each member receives records after the last fault.
 
-Kafka's own tool reports the lag in the end. Where the lag does not shrink, Kafka's own consumer
-joins (see `share_judge`). CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.15 by default) is
-how long faults happen, CHAOS_RECORDS how many records are written meanwhile.
-`make chaos-share SEED=7 RECORDS=5000000 MINUTES=10`.
+Kafka's own tool reports the lag at the end. If the lag does not shrink, Kafka's own consumer joins
+(see `share_judge`). CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.15 by default) is how long
+faults happen, CHAOS_RECORDS how many records are written meanwhile. `make chaos-share SEED=7
+RECORDS=5000000 MINUTES=10`.
 """
 
 import asyncio
@@ -58,14 +59,14 @@ LIMIT = 10  # deliveries
 LONGEST = min(8.0, SECONDS / 5)  # seconds that a fault lasts
 PEACE = min(10.0, SECONDS / 5)  # seconds after it, at most
 CALM = SECONDS / 2 if SECONDS < 60 else 45.0  # seconds between two acts of one member
-PROGRESS = 90.0  # seconds in which each member is given a record, with nothing going wrong any more
-CATCH_UP = 90.0  # seconds in which the lag becomes smaller, likewise
+PROGRESS = 90.0  # seconds in which each member receives a record, without faults
+CATCH_UP = 90.0  # seconds in which the lag shrinks, likewise
 STOPS_WITHIN = 5.0 + 3.0 + 10.0  # seconds: stop()'s promise, the drain, and a machine that is busy
 
 GROUP = "sharers"
 TOPICS = ["jobs", "mails"]
 LETTERS = "dlq.sharers"
-SESSION = 6.0  # seconds; partitions of a killed member may wait so long
+SESSION = 6.0  # seconds; partitions of a killed member may wait this long
 BROKER_CONFIG = {
     "min.insync.replicas": 2,
     "broker.session.timeout.ms": 4000,
@@ -110,7 +111,7 @@ class Watched:
 
 @asynccontextmanager
 async def stage(folder: Path) -> AsyncIterator[Real]:
-    """Three brokers, whose logs go to the folder in the end."""
+    """Three brokers, whose logs are copied to the folder at the end."""
     kafka = KafkaCluster(VERSION, nodes=3, config=BROKER_CONFIG, heap="512m")
     await asyncio.to_thread(kafka.__enter__)
     try:
@@ -141,7 +142,7 @@ async def prepare(real: Real) -> None:
 
 
 async def everybody_moves(fleet: ShareFleet, servers: str, ends: dict[Place, int]) -> None:
-    """Write until each member has been given a record.
+    """Write until each member has received a record.
 
     Raises:
         AssertionError: One is stuck.
@@ -176,7 +177,7 @@ async def lag_of(admin: AIOKafkaAdminClient, ends: dict[Place, int]) -> dict[Pla
 async def what_stays(
     servers: str, ends: dict[Place, int], happenings: Happenings
 ) -> dict[Place, int]:
-    """Wait until the group has no lag, or until the lag stops to shrink; return it."""
+    """Wait until the group has no lag, or until the lag stops shrinking; return it."""
     least, deadline, lags, told = 1 << 60, time.monotonic() + CATCH_UP, dict(ends), 0.0
     async with AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
         while least and time.monotonic() < deadline:
@@ -199,11 +200,11 @@ async def what_stays(
 async def everything_is_finished(
     servers: str, ends: dict[Place, int], fleet: ShareFleet, happenings: Happenings, folder: Path
 ) -> None:
-    """Wait until the group has no lag. Where it does not shrink, Java's consumer tries, too: what
-    it receives was withheld by this client.
+    """Wait until the group has no lag. If it does not shrink, Java's consumer tries, too: this
+    client withheld whatever it receives.
 
     Raises:
-        AssertionError: The lag stopped shrinking, and not because of the brokers.
+        AssertionError: The lag stopped shrinking, and the brokers are not the cause.
     """
     if not (stuck := await what_stays(servers, ends, happenings)):
         return
@@ -220,7 +221,7 @@ async def everything_is_finished(
 
 
 async def lag_by_java(real: Real, ends: dict[Place, int]) -> list[str]:
-    """What Kafka's tool says against the end of the group; nothing where all is well."""
+    """Problems that Kafka's tool reports at the end of the group; empty if there are none."""
     arguments = ["--bootstrap-server", real.bootstrap_servers, "--describe", "--group", GROUP]
     lines = await asyncio.to_thread(run, LAG_TOOL, [*arguments, "--offsets"], FALLBACK, timeout=180)
     rows = [line.split() for line in lines if line.startswith(GROUP)]
@@ -233,7 +234,7 @@ async def lag_by_java(real: Real, ends: dict[Place, int]) -> list[str]:
 
 
 async def dead_letters(real: Real) -> dict[tuple[int, int], int]:
-    """Place and offset of each dead letter to its delivery count."""
+    """Map the partition and offset of each dead letter to its delivery count."""
     if not has_letters(real):
         return {}
     found: dict[tuple[int, int], int] = {}
@@ -290,13 +291,14 @@ async def play_share_group(
     happenings: Happenings,
     report_faults: Callable[[], None] = lambda: None,
 ) -> list[str]:
-    """The life of the group; return what was wrong.
+    """Run the group; return the problems.
 
     Args:
         real: The brokers.
         folder: For files.
         happenings: The log of events.
-        report_faults: Called before the judgement; may report more faults to the stage's watches.
+        report_faults: Called before the ledger is judged; may report more faults to the stage's
+        watches.
 
     Raises:
         AssertionError: A member is stuck, or the group did not finish all records.

@@ -1,8 +1,8 @@
 """Transactions on three failing real brokers: each is read completely or not at all.
 
-Brokers are killed, paused, deposed, their connections cut, and producers die meanwhile, which their
-successors have to clean up after. CHAOS_SEED repeats a schedule; CHAOS_MINUTES is how long it goes
-on.
+Brokers are killed, paused and deposed, and their connections are cut. Producers die meanwhile, and
+their successors have to clean up after them. CHAOS_SEED repeats a schedule; CHAOS_MINUTES is the
+duration.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ async def test_transactions_are_atomic() -> None:
             for worker in workers:
                 group.create_task(worker.run(end))
             await asyncio.sleep(MINUTES * 60)
-            with contextlib.suppress(TimeoutError):  # on a busy machine trouble goes on for longer
+            with contextlib.suppress(TimeoutError):  # on a busy machine the faults last longer
                 async with asyncio.timeout(120):
                     while committed(workers) <= ENOUGH:
                         await asyncio.sleep(0.5)

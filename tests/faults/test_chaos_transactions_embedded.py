@@ -1,4 +1,4 @@
-"""Transactions on an embedded cluster in trouble: each is read whole or not at all, as reported.
+"""Transactions on a failing embedded cluster: each is read whole or not at all, as reported.
 
 CHAOS_SEED is the first of the seeds, CHAOS_SEEDS how many of them are played.
 """

@@ -1,4 +1,4 @@
-"""The judge of the chaos in a group finds each kind of wrong, and nothing where all is well."""
+"""The ledger of the chaos in a group reports each kind of error, and nothing if there is none."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ def at(*places: tuple[str, int]) -> Spread:
 
 
 def judged(told: Sequence[Told], end: int = 10, **options: Any) -> list[str]:
-    """What is wrong with these events, one after the other, where one partition has an end."""
+    """The errors in these consecutive events, if one partition has an end."""
     events = [
         Event(time, each[0], each[1], each[2], each[3] if len(each) > 3 else 0, "")
         for time, each in enumerate(told)

@@ -1,4 +1,4 @@
-"""The endurance run continues after its last piece, and notices what grows."""
+"""The endurance run continues after its last piece, and detects growth."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
-"""Read, process, write, in a group whose members die and fall asleep, on three real brokers in
-trouble: the output of each input is there exactly once, and in order.
+"""Read, process, write, in a group whose members die and stall, on three failing real brokers: the
+output of each input appears exactly once, and in order.
 
 CHAOS_SEED repeats a schedule; CHAOS_MINUTES (0.2 by default) is how long inputs are written.
 """

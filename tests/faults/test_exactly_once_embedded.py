@@ -1,5 +1,5 @@
-"""Read, process, write, in a group whose members die and fall asleep, on a cluster in trouble: the
-output of each input is there exactly once, and in order.
+"""Read, process, write, in a group whose members die and stall, on a failing cluster: the output of
+each input appears exactly once, and in order.
 
 CHAOS_SEED is the first of the seeds, CHAOS_SEEDS how many of them are played.
 """
@@ -39,7 +39,7 @@ async def test_output_of_each_input_is_stored_once(seed: int, protocol: str) -> 
     async with FakeCluster(3, topics, broker_configs=CONFIG) as cluster:
         bootstrap = cluster.bootstrap_servers
         stage = Embedded(cluster, seed)
-        stage.topics = ["grows"]  # where an output goes is its input's number: those are fixed
+        stage.topics = ["grows"]  # an output's partition follows from its input's number: fixed
         workers = [Worker(bootstrap, number, seed, protocol) for number in range(WORKERS)]
         stop_faults = asyncio.Event()
         async with asyncio.TaskGroup() as group:

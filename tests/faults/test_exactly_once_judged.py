@@ -1,13 +1,13 @@
-"""The judged run of exactly once: millions of records are read, processed and written by processes
-of a group, on three real brokers, while both are killed, paused and superseded; and read in the end
-by Java's console consumer with read_committed. Each input's output is there exactly once, those of
-a key are in order, every transaction is there as a whole or not at all, as its process was told,
-and no process whose transactional id another one has comes through.
+"""The judged exactly-once run: the processes of a group read, process and write millions of records
+on three real brokers, while both are killed, paused and superseded. At the end, Java's console
+consumer reads the output with read_committed. Each input's output appears exactly once, and the
+outputs of a key are in order. Every transaction is stored as a whole or not at all, as reported to
+its process, and no process whose transactional id was taken over commits anything.
 
-`make chaos-transactions SEED=7 RECORDS=5000000 MINUTES=5 VERSION=3.9.2 PROTOCOL=cooperative`: how
-many records, in how many minutes of trouble, on which Kafka, by which protocol of the group.
-CHAOS_OUTAGES=1 has whole clusters stop for longer than the session, CHAOS_API=hand or once chooses
-between the loop by hand and `exactly_once`, CHAOS_STATIC=1 makes the members static. `make
+`make chaos-transactions SEED=7 RECORDS=5000000 MINUTES=5 VERSION=3.9.2 PROTOCOL=cooperative` sets
+the number of records, the minutes of faults, the Kafka release and the group protocol.
+CHAOS_OUTAGES=1 stops whole clusters for longer than the session, CHAOS_API=hand or once chooses
+between a hand-written loop and `exactly_once`, CHAOS_STATIC=1 makes the members static. `make
 chaos-exactly-once` draws all of these at random for many short runs.
 """
 
@@ -42,10 +42,10 @@ KEYS = [b"key-%d" % number for number in range(500)]
 EACH = RECORDS // len(KEYS)
 SECONDS = MINUTES * 60
 SESSION = 6.0  # seconds
-# Seconds that a fault lasts at most. An outage is to outlast the session, now and then twice.
+# Maximum seconds of a fault. An outage must outlast the session, and sometimes two of them.
 LONGEST = 2.5 * SESSION if OUTAGES else min(8.0, SECONDS / 6)
 PEACE = min(12.0, SECONDS / 8)  # seconds after it, at most
-CATCH_UP = 600 + SECONDS  # seconds, with nothing going wrong any more, on a busy machine
+CATCH_UP = 600 + SECONDS  # seconds without further faults, on a busy machine
 READING = 120 + RECORDS / 5_000  # seconds that Java may take for all
 
 BROKER_FAULTS: tuple[str, ...] = (
@@ -60,10 +60,11 @@ BROKER_FAULTS: tuple[str, ...] = (
 if OUTAGES:
     BROKER_FAULTS = ("outage", "kill_for_long", "freeze_all", "outage", "freeze", "restart")
 if tuple(map(int, VERSION.split("."))) < (3, 6):
-    # What still waits in a paused broker's sockets is written after its transaction was aborted,
-    # with no marker to follow: those brokers do not ask the coordinator first (KIP-890, part 1).
+    # These brokers do not ask the coordinator first (KIP-890, part 1): a request that still waits
+    # in a paused broker's socket is written after its transaction was aborted, and no marker
+    # follows.
     BROKER_FAULTS = tuple(each for each in BROKER_FAULTS if "freeze" not in each)
-# Two processes that share a `group_instance_id` would fence each other for ever.
+# Two processes that share a `group_instance_id` would fence each other endlessly.
 PROCESS_FAULTS = tuple(each for each in FLEET_FAULTS if not (STATIC and each == "supersede"))
 CONFIG = {
     **DURABLE,
@@ -82,10 +83,10 @@ pytestmark = [
 
 
 class Progress:
-    """How far the group is.
+    """The group's progress.
 
     Args:
-        bootstrap: Of the cluster.
+        bootstrap: The cluster's address.
     """
 
     def __init__(self, bootstrap: str) -> None:
@@ -113,10 +114,11 @@ class Progress:
 async def play_out(
     stage: Real, fleet: ProcessorFleet, bootstrap: str, happenings: Happenings
 ) -> None:
-    """Trouble while the inputs are written, then peace until all are processed.
+    """Cause faults while the inputs are written, then wait until all are processed.
 
     Raises:
-        AssertionError: They were not in time, or a process came to an end that it may not have.
+        AssertionError: They were not processed in time, or a process ended in a way that it may
+        not.
     """
     trouble_ends, end = asyncio.Event(), asyncio.Event()
     async with Progress(bootstrap) as progress, asyncio.TaskGroup() as group:
@@ -143,7 +145,7 @@ async def play_out(
 
 
 async def settle(bootstrap: str, count: int) -> None:
-    """Have what was left open aborted, as a successor does."""
+    """Abort the transaction that was left open, as a successor does."""
     for number in range(count):
         async with AIOKafkaProducer(
             bootstrap_servers=bootstrap, transactional_id=f"processor-{number}"
@@ -152,7 +154,7 @@ async def settle(bootstrap: str, count: int) -> None:
 
 
 async def process_all(stage: Real, folder: Path, happenings: Happenings) -> list[str]:
-    """Create the topics, process all inputs, and read the outputs; return what was wrong.
+    """Create the topics, process all inputs, and read the outputs; return the problems.
 
     Raises:
         AssertionError: Not all inputs were processed, or a process ended that should not have.

@@ -1,4 +1,4 @@
-"""Each fault of the brokers' hardware strikes what it claims to, on three real brokers."""
+"""Each fault of the brokers' hardware hits its intended target, on three real brokers."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ needs_disk = pytest.mark.skipif(small_disk.missing() is not None, reason=str(sma
 
 
 class Traffic:
-    """A producer that numbers its records, each until it is acknowledged."""
+    """A producer that numbers its records, and retries each until it is acknowledged."""
 
     def __init__(self, stage: Real) -> None:
         self.acknowledged: dict[int, set[bytes]] = {number: set() for number in range(PARTITIONS)}
@@ -61,7 +61,7 @@ class Traffic:
         self._end.set()
 
     async def stored(self) -> dict[int, list[bytes]]:
-        """Everything that is in the topic."""
+        """Everything in the topic."""
         found: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
         async with AIOKafkaConsumer(
             TOPIC, bootstrap_servers=self._servers, auto_offset_reset="earliest"
@@ -75,7 +75,7 @@ class Traffic:
 
 @asynccontextmanager
 async def traffic() -> AsyncIterator[Real]:
-    """A stage under load; each acknowledged record is stored once in the end."""
+    """A stage under load; at the end each acknowledged record is stored once."""
     async with real_stage(1, CONFIG, heap="256m", failing_hardware=True) as stage:
         await asyncio.to_thread(stage.kafka.create_topic, TOPIC, PARTITIONS)
         stage.topics = [TOPIC]

@@ -1,4 +1,4 @@
-"""The bill of faults: what it measures, and one fault of it on real brokers."""
+"""The comparison of faults: what it measures, and one of its faults on real brokers."""
 
 import json
 from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 from tools.kafka import KafkaCluster
 
-MORE = 40_000_000  # bytes beside buffer_memory: interpreter's arenas, frames under way, queues
+MORE = 40_000_000  # bytes beyond buffer_memory: interpreter's arenas, frames in flight, queues
 
 pytestmark = [
     pytest.mark.real,
@@ -20,7 +20,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def stoppable() -> Iterator[KafkaCluster]:
-    """A broker of its own: the shared one must not be paused under other tests."""
+    """A separate broker: the shared one must not be paused during other tests."""
     with KafkaCluster() as kafka:
         kafka.create_topic("flooded", 6)
         yield kafka

@@ -1,11 +1,11 @@
-"""Brokers die by SIGKILL and come back while records flow; what was acknowledged is there.
+"""Brokers are killed (SIGKILL) and restart while records flow; acknowledged records are stored.
 
 Every value carries its number. The producer notes where each acknowledged record was stored; a
 consumer reads along the whole time. At the end the topic is read to its end and compared: each
-acknowledged record is at the very place its ack told, with the very bytes, and the reader that
-lived through it all has seen every record too, in order within a partition.
+acknowledged record has the offset from its ack and the same bytes, and the consumer that ran
+throughout has seen every record too, in order within a partition.
 
-CHAOS_MINUTES (default 0.1) is how long records flow; CHAOS_SEED seeds the schedule of deaths.
+CHAOS_MINUTES (default 0.1) is how long records flow; CHAOS_SEED seeds the schedule of kills.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ SECONDS = 60 * float(os.environ.get("CHAOS_MINUTES", "0.1"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 PARTITIONS = 6
 SENDERS = 20
-ENOUGH = 1000  # records acknowledged; a busy machine takes its time for them
+ENOUGH = 1000  # records acknowledged; a busy machine takes longer for them
 
 CLUSTERS = [
     pytest.param(1, id="one broker"),
@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(SECONDS + 150)]
 
 @pytest.fixture(scope="module", params=CLUSTERS)
 def mortal(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """A cluster of its own: the shared ones must not die under other tests."""
+    """A separate cluster: the shared ones must not die during other tests."""
     with KafkaCluster(
         nodes=request.param, config={"min.insync.replicas": min(2, request.param)}
     ) as k:
@@ -44,7 +44,7 @@ def mortal(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
 
 class Sent:
-    """What the producer knows: where acknowledged records are, and which may be anywhere."""
+    """What the producer learned: where acknowledged records are, and which may be anywhere."""
 
     def __init__(self) -> None:
         self.acked: dict[tuple[int, int], bytes] = {}  # (partition, offset) -> value
@@ -74,8 +74,8 @@ async def send_until(
 
 
 async def kill_in_turn(cluster: KafkaCluster, sent: Sent, stop: asyncio.Event) -> int:
-    """SIGKILL one node after the other, each started again, until the time is over and enough was
-    sent; the number of deaths."""
+    """SIGKILL and restart one node after the other until the time is up and enough was sent;
+    return the number of kills."""
     schedule = random.Random(SEED)
     deaths = 0
     ends = asyncio.get_running_loop().time() + SECONDS

@@ -1,10 +1,11 @@
-"""The judge of the producer's chaos, judged itself."""
+"""Tests of the ledger that judges the producer's chaos."""
 
 from tests.faults.ledger import Ledger
 
 
 def test_order_is_checked_per_producer() -> None:
-    """What one gave up may be written when the next has begun; among its own it has its place."""
+    """A record that one producer abandoned may be written after the next producer has started;
+    it keeps its place among its own."""
     ledger = Ledger()
     values = []
     for _ in range(2):

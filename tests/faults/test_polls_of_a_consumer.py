@@ -1,4 +1,4 @@
-"""Whoever waits for a consumer polls: max.poll.interval is for applications that do not ask."""
+"""Waiting for records counts as polling: max.poll.interval limits applications that do not read."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -105,6 +105,6 @@ async def test_member_that_does_not_read_leaves_and_rejoins_at_the_next_read(
             assert loop.time() < ends, "it has not left"
             await asyncio.sleep(0.01)
         await producer.send_and_wait("orders", b"1")
-        # What it was given was committed, or not, by the clock: it comes again at the worst.
+        # Whether its records were committed depends on timing: at worst they are delivered again.
         while await asyncio.wait_for(first_of(consumer.getone()), 10) != b"1":
             pass

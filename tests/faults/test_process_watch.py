@@ -1,4 +1,4 @@
-"""What grows, or is logged without limit, is reported."""
+"""Unlimited growth and unlimited logging are reported."""
 
 import os
 import subprocess

@@ -11,7 +11,7 @@ from tests.faults.proxy import Proxy
 
 @pytest.fixture
 async def proxy() -> AsyncIterator[Proxy]:
-    """A proxy before a server that answers every byte by itself."""
+    """A proxy in front of a server that answers every byte separately."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

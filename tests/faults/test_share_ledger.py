@@ -1,4 +1,4 @@
-"""The judge of a share group's chaos finds each kind of wrong, and nothing where all is well."""
+"""The ledger of a share group's chaos reports each kind of error, and nothing if there is none."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ def judged(
     dead: Mapping[tuple[int, int], int] | None = None,
     count: int = 1,
 ) -> list[str]:
-    """What is wrong with these events in a partition with so many records."""
+    """The errors in these events, in a partition with this many records."""
     entries = [
         (who, Entry(time, first, last, 1, 0, count, deed)) for time, who, deed, first, last in told
     ]

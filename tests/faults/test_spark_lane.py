@@ -1,4 +1,4 @@
-"""The judgement of the Spark lane."""
+"""How the Spark lane is judged."""
 
 from tests.faults.spark_lane import judge_copies
 

@@ -11,7 +11,7 @@ from aiokafka_lite.errors import ConsumerStoppedError, KafkaError
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.testing import FakeCluster
 
-WITHIN = 1.0  # seconds that stop takes at most, here
+WITHIN = 1.0  # maximum seconds of a stop, here
 GRACE = 2.5  # seconds beyond: for a busy machine, and for the tasks to end
 QUICK = {
     "group.initial.rebalance.delay.ms": 0,
@@ -36,7 +36,7 @@ State = Callable[[FakeCluster, AIOKafkaConsumer], Awaitable[None]]
 
 
 def mute(*keys: ApiKey) -> State:
-    """Requests of these kinds are not answered any more."""
+    """Requests of these kinds are no longer answered."""
 
     async def state(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:
         for key in keys:
@@ -121,7 +121,7 @@ pytestmark = pytest.mark.usefixtures("hurried")
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is true of one second is of five; there are many states."""
+    """One second behaves like five, and there are many states."""
     monkeypatch.setattr("aiokafka_lite.consumer.core.STOP_WITHIN", WITHIN)
 
 
@@ -151,8 +151,8 @@ class Listener(ConsumerRebalanceListener):
     """Its callbacks last as long as the test wants.
 
     Attributes:
-        lasts: The one that does not return.
-        called: Set by it.
+        lasts: The callback that does not return.
+        called: Set by that callback.
     """
 
     def __init__(self, *, lasts: str = "") -> None:
@@ -294,7 +294,7 @@ async def test_stop_with_a_hanging_listener(cluster: FakeCluster, kind: str) -> 
 async def test_stop_after_unsubscribe_ends_by_its_timeout(
     cluster: FakeCluster, state: State, kind: str
 ) -> None:
-    """It is synchronous; what it leaves to be done ends with the consumer, at the latest."""
+    """It is synchronous; the work that it leaves ends with the consumer, at the latest."""
     await fill(cluster)
     before = asyncio.all_tasks()
     consumer = make(cluster, kind)
@@ -312,7 +312,8 @@ async def test_stop_after_unsubscribe_ends_by_its_timeout(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_another_member_takes_over_after_stop(cluster: FakeCluster, kind: str) -> None:
-    """It has left: the next one does not wait for its session to end, and begins where it was."""
+    """It has left: the next member does not wait for its session to end, and begins where it
+    was."""
     await fill(cluster)
     first, second = make(cluster, kind), make(cluster, kind)
     for consumer in (first, second):

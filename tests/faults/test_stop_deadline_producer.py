@@ -87,7 +87,7 @@ async def a_topic_is_not_known(cluster: FakeCluster, producer: AIOKafkaProducer)
 async def a_large_batch_is_being_compressed(
     cluster: FakeCluster, producer: AIOKafkaProducer
 ) -> None:
-    """By a thread that does not come to it: another one keeps the only one there is."""
+    """By a thread that never starts: another task occupies the only one."""
     loop, busy = asyncio.get_running_loop(), threading.Event()
     loop.set_default_executor(ThreadPoolExecutor(1))
     _ignored(loop.run_in_executor(None, busy.wait, 10))
@@ -116,7 +116,7 @@ _kept: set["asyncio.Future[Any]"] = set()
 
 
 def _ignored(awaitable: Awaitable[object]) -> None:
-    """Let it run, and be looked at in the end."""
+    """Let it run, and check its result at the end."""
     _kept.add(asyncio.ensure_future(awaitable))
 
 

@@ -1,4 +1,5 @@
-"""Workers that send in transactions, whatever happens; and what must be read of that in the end."""
+"""Workers that keep sending in transactions despite faults, and what must be readable at the
+end."""
 
 import asyncio
 from collections import Counter
@@ -16,9 +17,9 @@ class Worker:
     """One transactional id, whichever process uses it, and the outcome of each transaction.
 
     Args:
-        bootstrap: Of the cluster.
+        bootstrap: The cluster's address.
         name: The transactional id.
-        seed: Of all that is left to chance.
+        seed: The seed of all random choices.
         request_timeout: Seconds.
         delivery_timeouts: Seconds; each life has one of them.
     """
@@ -45,7 +46,7 @@ class Worker:
         self._delivery_timeouts = delivery_timeouts
 
     async def run(self, end: asyncio.Event) -> None:
-        """Live one life after the other."""
+        """Run one producer after the other."""
         while not end.is_set():
             producer = AIOKafkaProducer(
                 bootstrap_servers=self.bootstrap,
@@ -65,7 +66,7 @@ class Worker:
                 self.errors[f"fatal {type(error).__name__}"] += 1
             finally:
                 if self.random.random() < 0.5:
-                    producer._sender.abort()  # as a SIGKILL: nothing is said
+                    producer._sender.abort()  # as with SIGKILL: nothing is sent
                 await producer.stop(timeout=1)
 
     async def _live(self, producer: AIOKafkaProducer, end: asyncio.Event) -> None:
@@ -101,7 +102,7 @@ class Worker:
 
 
 async def settle(workers: Sequence[Worker]) -> None:
-    """Have what was left open aborted, as a successor does."""
+    """Abort the transaction that was left open, as a successor does."""
     for worker in workers:
         async with AIOKafkaProducer(
             bootstrap_servers=worker.bootstrap, transactional_id=worker.name
@@ -112,10 +113,10 @@ async def settle(workers: Sequence[Worker]) -> None:
 async def read(
     bootstrap: str | list[str], ends: Mapping[TopicPartition, int], within: float
 ) -> Counter[tuple[str, int]]:
-    """How many records of each transaction a read_committed consumer sees; all are in order.
+    """Count the records of each transaction that a read_committed consumer sees; all are in order.
 
     Args:
-        ends: Of the logs; an open transaction would never be passed.
+        ends: The ends of the logs; the consumer would never pass an open transaction.
         within: Seconds.
     """
     found: Counter[tuple[str, int]] = Counter()
@@ -140,11 +141,11 @@ async def read(
 
 
 def judge(worker: Worker, records: Counter[tuple[str, int]], offset: int | None) -> None:
-    """Compare the outcomes that a worker was given with what is stored.
+    """Compare the outcomes that a worker received with what is stored.
 
     Args:
-        records: What was read.
-        offset: What its group has committed.
+        records: The records that were read.
+        offset: The offset that its group has committed.
     """
     for number, told in worker.told.items():
         seen, sent = records[worker.name, number], worker.sent[number]

@@ -30,7 +30,7 @@ class Instead(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.import_module(spec.name.replace("aiokafka", "aiokafka_lite", 1))
 
     def exec_module(self, module: ModuleType) -> None:
-        """It is imported already."""
+        """It has already been imported."""
 
 
 async def application(servers: str) -> dict[str, object]:

@@ -52,7 +52,7 @@ async def both(cluster: FakeCluster) -> AsyncIterator[Both]:
 
 
 def plain(value: Any) -> Any:
-    """A result as nested dicts, lists and tuples, in an order of its own."""
+    """A result as nested dicts, lists and tuples, in a fixed order."""
     if isinstance(value, dict):
         return {key: plain(each) for key, each in sorted(value.items())}
     if isinstance(value, list | tuple):

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
 TOOLS = "org.apache.kafka.tools"
 TOOLS_OF = "3.9.2"
-"""Those of Kafka 4.4 are not published; what is written against clients has those of 4.4."""
+"""The tools of Kafka 4.4 are not published; programs written against the client library use 4.4."""
 CONSOLE = "kafka.tools.ConsoleProducer"
 PARTITIONS = 3
 QUICK_HEARTBEATS = {

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
 
 LOGIN = "org.apache.kafka.common.security"
 TOOLS_OF = "3.9.2"
-"""Those of Kafka 4.4 are not published."""
+"""The tools of Kafka 4.4 are not published."""
 
 
 def tool(cluster: FakeCluster, name: str, *arguments: str) -> str:

@@ -143,7 +143,7 @@ def test_round_trip_over_a_killed_broker() -> None:
 
 
 class Worker:
-    """A member of a group in its own thread, which commits each record that it read."""
+    """A member of a group in its own thread; it commits each record that it reads."""
 
     def __init__(self, cluster: FakeCluster, seen: list[int], **options: Any) -> None:
         self._stop = Event()

@@ -48,7 +48,7 @@ def expected() -> dict[int, list[Read]]:
 
 
 EXPECTED_OFFSETS: Final = [index // PARTITIONS for index in range(COUNT)]
-"""What the acknowledgements of `entries` tell, in order."""
+"""The contents of the acknowledgements of `entries`, in order."""
 
 
 def await_true(condition: Callable[[], object], seconds: float = 20.0) -> None:

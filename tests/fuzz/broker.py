@@ -32,7 +32,7 @@ from tests.fuzz.share_member import ShareMember
 from tests.unit.testing.raw import SocketlessBroker
 
 CPU_LIMIT: Final = 0.1
-"""Seconds of the processor that one request may take, without a sanitizer."""
+"""Seconds of CPU time that one request may take, without a sanitizer."""
 MEMORY_LIMIT: Final = 50 * 1024
 """KiB that one request may add to the process."""
 REQUESTS_PER_CLUSTER: Final = 500
@@ -46,7 +46,7 @@ SHARING: Final = (
     *(ApiKey.DELETE_SHARE_GROUP_OFFSETS, ApiKey.DELETE_RECORDS, ApiKey.CREATE_PARTITIONS),
     *(ApiKey.PRODUCE,) * 2,
 )
-"""The APIs of share groups, and those that give them records, as often as they are sent."""
+"""The APIs of share groups, and those that write records for them, repeated by their weight."""
 OF_ONE_MEMBER: Final[dict[str, tuple[Any, ...]]] = {
     f"{message}.{field}": values
     for message in ("ShareFetchRequest", "ShareAcknowledgeRequest", "ShareGroupHeartbeatRequest")
@@ -74,12 +74,12 @@ class Fuzz:
 
     Args:
         seed: Seed of the run.
-        nodes: How many brokers.
+        nodes: The number of brokers.
         oddity: How often a value is absurd.
         refusing: True if the client has no permissions.
-        cpu_limit: Seconds of the processor that a request may take; None where nobody measures.
-        sharing: True to send requests of share groups, and those that give them records; every
-            other one is of a member that behaves well.
+        cpu_limit: Seconds of CPU time that a request may take; None to not measure it.
+        sharing: True to send requests of share groups, and those that write records for them; every
+            other one comes from a well-behaved member.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Fuzz:
         """Send one request to one broker.
 
         Raises:
-            Failed: It did what it must not.
+            Failed: The broker misbehaved.
         """
         chance, broker = self._chance, self._broker
         if self.member is not None and chance.random() < 0.5:
@@ -169,7 +169,7 @@ class Fuzz:
             self._check(exchange, answer, message, version)
 
     def _end_waits(self) -> None:
-        """Whoever waits is answered, or goes away."""
+        """Each waiting client receives an answer, or disconnects."""
         waiting, self._waiting = self._waiting, []
         for exchange, delayed, message, version in waiting:
             for watchers in delayed.watched:
@@ -186,20 +186,20 @@ class Fuzz:
                     self._check(exchange, answer, message, version)
 
     def _check(self, exchange: Any, answer: Response, message: type[Request], version: int) -> None:
-        """What is answered can be read, and is of the version."""
+        """The answer can be decoded, and has the request's version."""
         encoded = memoryview(exchange.encode(answer))[4:]
         _, response = decode_response(encoded, message, version)
         self._make.learn(response)
 
     def _behave(self, member: ShareMember) -> None:
-        """Send a request of the member that behaves well."""
+        """Send a request of the well-behaved member."""
         request, version, node = member.next_request()
         self._broker.session = Session(5)
         member.on_answer(request, self._broker.ask(request, version, node))
 
 
 def _nothing() -> None:
-    """Stands for a connection that is woken."""
+    """Stands for a connection that is notified."""
 
 
 def _memory() -> int:

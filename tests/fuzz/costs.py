@@ -1,4 +1,5 @@
-"""What hostile bytes may cost their reader: processor time, and memory in proportion to their size.
+"""Limits on what hostile bytes may cost their reader: CPU time, and memory in proportion to their
+size.
 
 A peer that sends n bytes must not make the client work or allocate out of proportion: decoding
 blocks the event loop, and a few frames with absurd counts could exhaust the process.
@@ -15,9 +16,9 @@ from typing import Any, Final
 __all__ = ["CPU_LIMIT", "SANITIZER_FACTOR", "Costs", "is_sanitized"]
 
 CPU_LIMIT: Final = 0.010
-"""Seconds of the processor that reading one input may take, the time that the loop is blocked.
+"""Seconds of CPU time that reading one input may take: the time that the loop is blocked.
 
-A sanitizer makes native code several times slower: `Costs` allows as much more.
+A sanitizer makes native code several times slower; `Costs` raises the limit accordingly.
 """
 
 BYTES_PER_BYTE: Final = 200
@@ -31,7 +32,7 @@ SANITIZER_FACTOR: Final = 10
 """How much slower a sanitizer may make the code."""
 
 _REPEATS: Final = 5
-_SAMPLED: Final = 16  # one of so many inputs is read under tracemalloc, which is slow
+_SAMPLED: Final = 16  # every 16th input is read under tracemalloc, which is slow
 
 
 class Costs:
@@ -41,7 +42,7 @@ class Costs:
         sanitized: True if the native modules run under a sanitizer.
 
     Attributes:
-        slowest: Seconds of the processor of the slowest read.
+        slowest: CPU seconds of the slowest read.
         fattest: Highest number of bytes allocated per byte read, beyond `FIXED_BYTES`.
     """
 
@@ -52,7 +53,7 @@ class Costs:
         self._number = 0
 
     def check(self, size: int, read: Callable[[], Any]) -> Any:
-        """Read once, and return the result. Read again where that is needed to measure it.
+        """Read once, and return the result; read again if the measurement needs it.
 
         Args:
             size: Bytes of the input.

@@ -3,13 +3,14 @@
     python -m tests.fuzz.extremes --seed 1 --limit 500 --scenario reader --release 4.4
 
 Each case starts a client on an embedded broker that sets one integer field of one API's responses
-to one value, lets the client work for a moment, ends the lie, and looks at what is left. It checks
-that no call outlasts its timeout, that only documented errors are raised, that nothing is logged
-at CRITICAL or with the traceback of a bug, that neither memory nor the processor is used up, and
-that the client works again, or has said why it never will.
+to one value. It lets the client work for a moment, restores the true values, and checks the result:
+no call outlasts its timeout, only documented errors are raised, nothing is logged at CRITICAL or
+with the traceback of a bug, memory and CPU use stay limited, and the client works again, or has
+raised a fatal error.
 
-The fields are those of the responses that the client receives while nobody lies, found by a first
-run; batch headers, assignments and SASL messages, which the schemas know as bytes, are among them.
+The fields are those of the responses that the client receives without manipulation, found by a
+first run. They include batch headers, assignments and SASL messages, which are plain bytes in the
+schemas.
 """
 
 from __future__ import annotations
@@ -46,17 +47,17 @@ T = TypeVar("T")
 RSS_LIMIT: Final = 100 * 1024
 """KiB that a case may add to the process."""
 CALL_LIMIT: Final = 12.0
-"""Seconds after which a call hangs: every timeout that the clients here are given is below."""
+"""Seconds after which a call counts as hanging: all timeouts of the clients here are shorter."""
 RECOVERY: Final = 20.0
-"""Seconds in which a client must work again; its backoffs and its patience with brokers fit in."""
+"""Seconds in which a client must work again: more than its backoffs and broker timeouts."""
 LIE: Final = 0.4
-"""Seconds that the broker lies for, at least."""
+"""Minimum seconds for which the broker sends false values."""
 IDLE_REQUESTS: Final = 400
-"""Requests a second beyond which the client asks in a circle."""
+"""Requests per second above which the client counts as looping."""
 BUSY: Final = 0.9
-"""Share of the processor beyond which a waiting client spins."""
+"""Share of CPU time above which a waiting client counts as spinning."""
 LONGEST_THROTTLE: Final = 1.0
-"""Seconds for which the clients here heed a broker's wish to be left alone."""
+"""Maximum seconds for which the clients here respect a broker's throttling."""
 VERSIONS: Final = (None, "3.0", "2.0", "0.11", "0.10.1")
 TOPICS: Final = {"orders": 3, "audit": 1}
 
@@ -85,7 +86,7 @@ async def within(what: str, call: Awaitable[T], limit: float = CALL_LIMIT) -> T:
     """The call's result.
 
     Raises:
-        Failed: It hangs, or raises what is not documented.
+        Failed: It hangs, or raises an undocumented error.
     """
     try:
         async with asyncio.timeout(limit) as clock:
@@ -103,11 +104,11 @@ async def within(what: str, call: Awaitable[T], limit: float = CALL_LIMIT) -> T:
 
 
 class Scenario:
-    """One kind of client, and what it is used for.
+    """One kind of client, and its work.
 
     Args:
         cluster: The brokers.
-        lie: The field that they lie in.
+        lie: The field that they falsify.
 
     Attributes:
         errors: Those that the client raised.
@@ -129,7 +130,7 @@ class Scenario:
         raise NotImplementedError
 
     async def recover(self) -> None:
-        """Do what proves that it works."""
+        """Prove that it works."""
         await self.work()
 
     async def stop(self) -> None:
@@ -204,7 +205,7 @@ class ProducesInTransactions(Scenario):
     async def _transact(self) -> None:
         try:
             await self._once()
-        except IllegalOperation:  # the last commit was not answered: it is asked for again
+        except IllegalOperation:  # the last commit was not answered: it is requested again
             await self.producer.commit_transaction()
             await self._once()
 
@@ -254,7 +255,7 @@ class Reads(Scenario):
         consumer = self.consumer
         await self.tried("getmany", consumer.getmany(timeout_ms=100))
         self.leader = 1 - self.leader
-        self.cluster.move_leader("orders", 1, self.leader)  # which nothing is sought in
+        self.cluster.move_leader("orders", 1, self.leader)  # where nothing seeks
         await self.tried("getmany", consumer.getmany(timeout_ms=100))
         for tp in sorted(consumer.assignment())[:1]:
             await self.tried("end_offsets", consumer.end_offsets([tp]))
@@ -267,7 +268,7 @@ class Reads(Scenario):
         await self.tried("getmany", consumer.getmany(timeout_ms=100))
 
     async def recover(self) -> None:
-        """Records that come from now on are read."""
+        """Records that arrive from now on are read."""
         await self.read_on(asyncio.get_running_loop().time() + RECOVERY)
 
     async def read_on(self, until: float) -> None:
@@ -299,7 +300,7 @@ class Reads(Scenario):
 
 
 class ReadsInClassicGroup(Reads):
-    """A member of a group of the classic protocol, that commits."""
+    """A member of a classic group that commits."""
 
     group: ClassVar[dict[str, Any]] = {
         "group_id": "readers",
@@ -313,8 +314,8 @@ class ReadsInClassicGroup(Reads):
         self.consumer.subscribe(["orders"])
 
     async def recover(self) -> None:
-        """The same; but a false assignment of what exists, or of nothing, looks like a true one
-        that another member takes a share of. Joining again is the application's way out."""
+        """The same. But a false assignment of existing partitions, or of none, looks like a true
+        one that leaves a share to another member. The application can only rejoin."""
         try:
             await self.read_on(asyncio.get_running_loop().time() + RECOVERY)
         except Failed:
@@ -332,7 +333,7 @@ class ReadsInClassicGroup(Reads):
 
 
 class ReadsInModernGroup(ReadsInClassicGroup):
-    """A member of a group of the consumer protocol (KIP-848), that commits."""
+    """A member of a group of the consumer protocol (KIP-848) that commits."""
 
     oldest = "4.0"
     group: ClassVar[dict[str, Any]] = {
@@ -343,7 +344,7 @@ class ReadsInModernGroup(ReadsInClassicGroup):
 
 
 class Authenticates(Produces):
-    """A producer that authenticates by SCRAM, again and again."""
+    """A producer that authenticates by SCRAM, repeatedly."""
 
     oldest = "1.0"
     cluster_options: ClassVar[dict[str, Any]] = {
@@ -375,9 +376,9 @@ class Case:
 
     Attributes:
         scenario: The client.
-        version: The release that the broker poses as; None for the newest.
+        version: The release that the broker emulates; None for the newest.
         place: The field.
-        value: What it is set to; "+1" and the like are relative to the truth.
+        value: What it is set to; "+1" and the like are relative to the true value.
     """
 
     scenario: str
@@ -391,7 +392,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """What a case came to."""
+    """The outcome of a case."""
 
     errors: Counter[str] = field(default_factory=Counter)
     requests: float = 0.0
@@ -412,7 +413,7 @@ def _cluster(scenario: type[Scenario], version: str | None) -> FakeCluster:
 
 
 async def find_places(name: str, version: str | None) -> dict[Place, int]:
-    """The integer fields of all that a client receives, and a true value of each."""
+    """The integer fields of all responses that a client receives, and a true value of each."""
     scenario = SCENARIOS[name]
     found: dict[Place, int] = {}
     async with _cluster(scenario, version) as cluster:
@@ -437,17 +438,17 @@ async def find_places(name: str, version: str | None) -> dict[Place, int]:
 
 
 def cases_of(name: str, version: str | None, found: dict[Place, int]) -> Iterator[Case]:
-    """Every value to set every field to."""
+    """Every field with every value to set it to."""
     for place, true in found.items():
         for value in candidates(place, true):
             yield Case(name, version, place, value)
 
 
 async def run(case: Case) -> Outcome:
-    """Lie to a client, and look at what it does.
+    """Send a client a false value, and check how it behaves.
 
     Raises:
-        Failed: What it must not.
+        Failed: The client misbehaved.
     """
     throttle.LONGEST_THROTTLE = broker_fetch.LONGEST_THROTTLE = LONGEST_THROTTLE  # type: ignore
     judge = _Judge()
@@ -530,7 +531,7 @@ async def _recovers(client: Scenario, case: Case) -> None:
             return
         except KafkaError as error:
             if _says_why(error) or case.place.name == "error_code":
-                return  # its own state is a lie's: the application makes another client
+                return  # its state is false: the application makes another client
             if time.monotonic() > until:
                 raise Failed(f"it does not recover: {error!r}") from error
             await asyncio.sleep(0.05)

@@ -49,7 +49,7 @@ class Place(NamedTuple):
 
     Attributes:
         api_key: The API.
-        path: The names on the way to it, and its own.
+        path: The names of the fields that contain it, and its own.
         bits: Its size; 0 for decimal digits.
     """
 
@@ -74,7 +74,7 @@ class _Field(NamedTuple):
 
 @cache
 def _fields(struct: type[Struct]) -> tuple[_Field, ...]:
-    """What the generated docstring says of a struct's fields."""
+    """What the generated docstring says about a struct's fields."""
     found = []
     for name, many, kind, first, last in _FIELD.findall(inspect.getdoc(struct) or ""):
         low = int(first) if first else 0
@@ -84,13 +84,13 @@ def _fields(struct: type[Struct]) -> tuple[_Field, ...]:
 
 
 def places(response: Response, version: int) -> Iterator[tuple[Place, int]]:
-    """Each integer field of a response that its version has, and its value."""
+    """Each integer field that the response's version has, and its value."""
     for path, bits, get, _ in _walk(response, version, ()):
         yield Place(response.api_key, path, bits), get()
 
 
 def put(response: Response, place: Place, value: int | str) -> int:
-    """Set a field, wherever it occurs; a str is added to what is there. How often it occurs."""
+    """Set a field wherever it occurs (a str is added to its value); return how often it occurs."""
     count = 0
     for path, bits, get, set_ in list(_walk(response, None, ())):
         if path == place.path:
@@ -103,7 +103,7 @@ def put(response: Response, place: Place, value: int | str) -> int:
 
 
 def candidates(place: Place, true: int) -> list[int | str]:
-    """What to set a field to: its extremes, what is next to them, and next to the truth."""
+    """Values to set a field to: its extremes, their neighbours, and those of the true value."""
     if not place.bits:
         return [0, 1, 4095, 10**7, TOO_MANY_DIGITS]
     most = 2 ** (place.bits - 1) - 1
@@ -140,7 +140,7 @@ def _walk(struct: Struct, version: int | None, path: tuple[str, ...]) -> Iterato
 
 
 def _inside(struct: Struct, name: str, path: tuple[str, ...]) -> Iterator[_Found]:
-    """Numbers in what the schema knows as bytes."""
+    """Numbers within fields that are plain bytes in the schema."""
     if isinstance(struct, PartitionData) and name == "records" and struct.records:
         if len(struct.records) >= 61 and struct.records[16] == 2:
             for field, (at, code) in _HEADER.items():
@@ -196,7 +196,7 @@ def _in_header(
 
 
 def _in_assignment(struct: SyncGroupResponse, path: tuple[str, ...]) -> Iterator[_Found]:
-    """Version, count of topics, and of the first topic its count of partitions and the first."""
+    """Version, count of topics, and the first topic's count of partitions and first partition."""
     name_length = int.from_bytes(struct.assignment[6:8], "big")
     at = 8 + name_length
     layouts = {"version": (0, "h"), "topics": (2, "i")}

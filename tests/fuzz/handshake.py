@@ -248,7 +248,7 @@ class HostileBroker:
                     bare = header.request_api_version == 0
                     response = SaslHandshakeResponse(0, list(MECHANISMS))
                     if hostile and self._chance.random() < 0.5:
-                        # Up to Kafka's longest string, in which a byte may take two.
+                        # Up to Kafka's longest string, in which a byte may become two.
                         names = self._damaged(b"PLAIN" * 60).decode("latin-1")[:16_000]
                         response = SaslHandshakeResponse(33, [names] * 9)
                 else:
@@ -355,7 +355,7 @@ async def run_kind(
                 security_protocol="SASL_SSL" if kind.tls else "SASL_PLAINTEXT",
                 ssl_context=client_context,
                 mechanism=kind.mechanism(),
-                # One rung: nothing is gained by repeating the attempt.
+                # One level only: repeating the attempt gains nothing.
                 request_timeout=20.0,
                 connect_timeout=20.0,
             )

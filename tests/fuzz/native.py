@@ -1,13 +1,14 @@
-"""Random misuse of every native class and function, which may raise but must not crash.
+"""Random misuse of every native class and function; they may raise but must not crash.
 
     python -m tests.fuzz.native --programs 100000 --seed 1
     python -m tests.fuzz.native --seed 1 --only 4711     each step of one program, as it is taken
 
-A program makes objects of the native modules, well or badly, and does at random what Python can do
-to them: call constructors and bare `__new__`, call methods with wrong arguments or another class's
-object for `self`, read, set and delete attributes, subclass, iterate, await, copy, compare, and
-change the containers that they were given. The programs run in a child process, so that a crash can
-be reported. Any exception is fine but a SystemError, which is a bug of native code that raised it.
+A program makes objects of the native modules, correctly or incorrectly, and does at random what
+Python can do to them: call constructors and bare `__new__`, call methods with wrong arguments or
+another class's object for `self`, read, set and delete attributes, subclass, iterate, await, copy,
+compare, and change the containers that they were given. The programs run in a child process, so
+that a crash can be reported. Any exception is fine but a SystemError, which is a bug of native code
+that raised it.
 """
 
 from __future__ import annotations
@@ -46,26 +47,26 @@ from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import TopicPartition
 
 STEPS = 16
-"""Most steps of a program."""
+"""Maximum number of steps of a program."""
 
 TOGETHER = 50
-"""Programs between two collections of garbage."""
+"""Programs between two garbage collections."""
 
 PATIENCE = 300
-"""Seconds for so many programs; a longer run hangs."""
+"""Seconds for this many programs; a longer run counts as hanging."""
 
 MANY = 1000
-"""Most partitions that are asked for: a topic's queues are made one by one."""
+"""Maximum number of partitions requested: a topic's queues are created one by one."""
 
 COUNTED = {"TopicQueues", "grow"}
-"""What takes a number of partitions, which the callers have checked."""
+"""The functions that take a number of partitions, which their callers have checked."""
 
 ORDERS = TopicPartition("orders", 0)
 
 
 @functools.cache
 def native_modules() -> list[ModuleType]:
-    """Every native module, or none where nothing was compiled."""
+    """Every native module, or none if nothing was compiled."""
     names = (
         each.name for each in pkgutil.walk_packages(aiokafka_lite.__path__, "aiokafka_lite.")
         if each.name.endswith("_native")
@@ -74,7 +75,7 @@ def native_modules() -> list[ModuleType]:
 
 
 class Loop:
-    """An event loop as far as the native classes know one: it seems to run in this thread."""
+    """An event loop as far as the native classes use one: it seems to run in this thread."""
 
     def __init__(self) -> None:
         self._thread_id = threading.get_ident()
@@ -94,7 +95,7 @@ class Loop:
 
 
 class Liar:
-    """Says that it is of any class, and has every attribute."""
+    """Claims to be an instance of any class, and has every attribute."""
 
     def __init__(self, kind: type) -> None:
         self._kind = kind
@@ -110,7 +111,7 @@ class Liar:
 
 
 class Acting(list[Any]):
-    """Headers that do something when they are walked through."""
+    """Headers that act when they are iterated over."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         super().__init__([("name", b"value")])
@@ -123,7 +124,7 @@ class Acting(list[Any]):
 
 
 async def _handle(record: Any) -> None:
-    """Handle nothing."""
+    """Ignore it."""
 
 
 @coroutine
@@ -132,7 +133,7 @@ def _suspend(record: Any) -> Any:
 
 
 class Maker:
-    """Well-made objects of the native classes, and whatever else an argument may be."""
+    """Valid objects of the native classes, and other possible arguments."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -344,7 +345,7 @@ class Maker:
         )()
 
     def act(self, objects: list[Any]) -> None:
-        """What headers do in the middle of a call: change or call something."""
+        """The headers' action in the middle of a call: change or call something."""
         which = self.chance.choice(objects) if objects else self.loop
         for name in self.chance.sample(("acknowledge", "fail", "append", "seal", "clear"), 2):
             with contextlib.suppress(Exception):
@@ -360,7 +361,7 @@ class Program:
     """One random program.
 
     Args:
-        chance: Where it comes from.
+        chance: Source of randomness.
         tell: Called with each step before it is taken.
     """
 
@@ -480,7 +481,7 @@ class Program:
         return way(thing)
 
     def change(self) -> None:
-        """Change what an object was given, or gives away: containers, buffers."""
+        """Change the containers and buffers that an object received or returned."""
         thing = self.pick()
         inside = [thing]
         for name in dir(type(thing)):
@@ -505,7 +506,7 @@ def kinds(values: Any) -> list[str]:
 
 
 def run(programs: range, seed: int, current: Path, tell: Callable[[str], None]) -> None:
-    """Run the programs here; the number of the present one stands in the file `current`."""
+    """Run the programs here; the file `current` contains the number of the current one."""
     faulthandler.enable()
     warnings.simplefilter("ignore")
     sys.unraisablehook = lambda _: None

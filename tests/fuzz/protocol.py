@@ -2,8 +2,8 @@
 
     python -m tests.fuzz.protocol --frames 1000000 --seed 1
 
-Frames begin as bytes that the Java client wrote (the golden corpus), are damaged in one of the
-ways of `DAMAGES`, and are decoded as what they were or as something else. A decoder may read them
+Frames begin as bytes that the Java client wrote (the golden corpus), are damaged in one of the ways
+of `DAMAGES`, and are decoded as the original message or as a different one. A decoder may read them
 or raise KafkaProtocolError; anything else fails the run, as does a frame whose decoding takes
 longer, or allocates more, than `tests.fuzz.costs` allows for its size. The run prints what it
 tried.
@@ -72,7 +72,7 @@ def flipped_bits(raw: bytearray, chance: random.Random) -> bytearray:
 
 
 def absurd_length(raw: bytearray, chance: random.Random) -> bytearray:
-    """A length of any width, negative or enormous, somewhere."""
+    """Insert a length of any width, negative or enormous, somewhere."""
     lie = chance.choice(
         (
             struct.pack(">i", chance.choice((-1, -2, -(2**31), 2**31 - 1, 2**24))),
@@ -89,7 +89,7 @@ def absurd_length(raw: bytearray, chance: random.Random) -> bytearray:
 
 
 def spliced(raw: bytearray, chance: random.Random) -> bytearray:
-    """A part of itself put elsewhere, perhaps often: nests what can nest."""
+    """Copy a part of the frame elsewhere, perhaps repeatedly, so that nestable structures nest."""
     start, end = sorted(chance.randrange(len(raw) + 1) for _ in range(2))
     place = chance.randrange(len(raw) + 1)
     return raw[:place] + raw[start:end] * chance.choice((1, 2, 50)) + raw[place:]
@@ -110,7 +110,7 @@ def one_byte_repeated(raw: bytearray, chance: random.Random) -> bytearray:
 
 
 def long_array(raw: bytearray, chance: random.Random) -> bytearray:
-    """An array of many elements of a byte each, somewhere: they become as many objects."""
+    """Insert an array of many one-byte elements somewhere; each becomes an object."""
     count = chance.choice((100, 1000, 5000))
     more = count + 1
     flexible = bytes([more & 0x7F | 0x80, more >> 7]) if more > 0x7F else bytes([more])

@@ -2,11 +2,11 @@
 
     python -m tests.fuzz.records --sets 1000000 --seed 1
 
-Sets begin as what the Java client wrote (golden_sets.txt), are damaged in the ways of
-`tests.fuzz.protocol.DAMAGES`, half of them with a CRC that is right again, and are read in steps
-of any size, as records and as columns. Both builds must deliver the same records, stop at the same
-position and raise errors of the same class, one of the documented ones; anything else fails the
-run, as does memory that grows with what the bytes claim. What was tried is printed.
+Sets begin as bytes that the Java client wrote (golden_sets.txt), are damaged in the ways of
+`tests.fuzz.protocol.DAMAGES`, half of them with a corrected CRC, and are read in steps of any size,
+as records and as columns. Both builds must deliver the same records, stop at the same position and
+raise errors of the same class, one of the documented ones; anything else fails the run, as does
+memory that grows with what the bytes claim. What was tried is printed.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ LIMIT = 1_000_000
 GROWTH_LIMIT = 200 * 1024
 """KiB that the whole run may add to the process."""
 MOST_RECORDS = 20_000
-"""Records taken of one set: a damaged count may be true."""
+"""Records taken from one set: a damaged count may be true."""
 
 Builds = list[tuple[Any, Any]]
 
 
 def builds() -> Builds:
-    """(RecordSet, read_columns) of the native build, where there is one, and of the twins."""
+    """(RecordSet, read_columns) of the native build, if there is one, and of the pure twins."""
     out = []
     for kind in ("native", "python"):
         try:
@@ -59,7 +59,7 @@ def builds() -> Builds:
 
 
 def with_right_crc(data: bytearray) -> bytearray:
-    """The same bytes, with the CRC of every v2 batch that can be found right again."""
+    """The same bytes, with a corrected CRC in every v2 batch that can be found."""
     at = 0
     while len(data) - at >= HEADER_SIZE:
         size = struct.unpack_from(">i", data, at + LENGTH_AT)[0] + LENGTH_END
@@ -72,7 +72,7 @@ def with_right_crc(data: bytearray) -> bytearray:
 
 
 def outcome(build: tuple[Any, Any], data: bytes, options: dict[str, Any], step: int) -> Any:
-    """What reading to the end shows: records, how it ended, the position."""
+    """The result of reading to the end: records, how it ended, the position."""
     record_set = build[0](data, "t", 0, **options)
     seen: list[Any] = []
     try:

@@ -1,9 +1,8 @@
 """Generates requests that the schema allows but no client would send.
 
-Every field of a version gets a value of its type: at times one that was seen in an answer to a
-field of the same name (so that requests reach into what others began), at times a plain one, at
-times the absurd: the smallest and largest numbers, names that nobody may have, empty lists, the
-same element twice.
+Every field of a version gets a value of its type: sometimes one from the same-named field of an
+earlier answer (so that requests refer to what others began), sometimes a plain one, and sometimes
+an absurd one: the smallest and largest numbers, invalid names, empty lists, the same element twice.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ FITTING: Final[dict[str, tuple[Any, ...]]] = {
     "producer_epoch": (0, -1, 1),
     "base_sequence": (-1, 0, 1, 2, 3),
 }
-"""What sane clients put into fields of a name."""
+"""What sane clients put into fields, by their names."""
 WIDTHS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 _FIELD: Final = re.compile(r"^    (\w+): (.+?)\.(?: |$)", re.MULTILINE | re.DOTALL)
 _VERSIONS: Final = re.compile(r"versions (\d+)(?:-(\d+))?")
@@ -103,7 +102,7 @@ class _Field(NamedTuple):
 
 @cache
 def _fields(message: type[Struct]) -> tuple[_Field, ...]:
-    """What the generated docstring and annotations tell of a class."""
+    """What the generated docstring and annotations say about a class."""
     hints = typing.get_type_hints(message.__init__)
     fields = []
     for name, told in _FIELD.findall(inspect.getdoc(message) or ""):
@@ -143,7 +142,7 @@ def _struct_in(hint: Any) -> type[Struct] | None:
 
 
 class RequestMaker:
-    """Remembers what was answered.
+    """Generates requests, partly from the values of earlier answers.
 
     Args:
         chance: Source of randomness.
@@ -166,7 +165,7 @@ class RequestMaker:
         return made
 
     def learn(self, answer: Struct) -> None:
-        """Keep the values of an answer for fields of the same name."""
+        """Keep the values of an answer for same-named fields."""
         for name in answer.__slots__:
             value = getattr(answer, name)
             for one in value if isinstance(value, list) else (value,):
@@ -180,7 +179,7 @@ class RequestMaker:
                         kept[self._chance.randrange(POOL)] = one
 
     def learn_value(self, name: str, *values: Any) -> None:
-        """Keep values for fields of a name."""
+        """Keep values for fields with this name."""
         self._seen[name] += values
 
     def _struct(self, message: type[Struct], version: int, depth: int) -> Struct:

@@ -1,4 +1,4 @@
-"""A member of a share group that behaves well, so that absurd requests find records to disturb."""
+"""A well-behaved member of a share group, so that absurd requests have records to disturb."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ShareMember:
         state: The cluster.
 
     Attributes:
-        acquired: How many records it has acquired.
-        acknowledged: How many acknowledgements succeeded.
+        acquired: The number of records that it has acquired.
+        acknowledged: The number of acknowledgements that succeeded.
     """
 
     def __init__(self, chance: Random, state: ClusterState) -> None:

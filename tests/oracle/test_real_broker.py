@@ -28,7 +28,7 @@ HARMFUL = {
     ApiKey.ADD_RAFT_VOTER,
     ApiKey.REMOVE_RAFT_VOTER,
 }
-"""A request of defaults might be obeyed."""
+"""The broker might carry out a request of defaults."""
 
 
 def harmless(api_key: int, version: int) -> Request:

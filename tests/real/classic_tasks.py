@@ -29,7 +29,7 @@ VERSIONS = {"JoinGroup": 9, "SyncGroup": 5, "Heartbeat": 4, "LeaveGroup": 5}
 
 
 async def find_coordinator(address: str, group_id: str) -> KafkaError | None:
-    """There is one broker; but only when it is asked does it make what coordinators need."""
+    """There is one broker, but it creates the coordinators' topics only on request."""
     try:
         client = await RawClient.connect(address)
         answer = await client.ask(FindCoordinatorRequest(key=group_id), 0)
@@ -43,7 +43,7 @@ class RealDriver:
     """One member of a group on a real broker of one node.
 
     Attributes:
-        versions: Of its requests; by default the newest.
+        versions: The versions of its requests; by default the newest.
         steps: All its requests.
         history: (generation, owned partitions) after each change.
     """

@@ -29,7 +29,7 @@ class RealMember:
     """One member of a group on a real broker of one node.
 
     Attributes:
-        version: Of its heartbeats.
+        version: The version of its heartbeats.
         steps: All its steps.
         sent: Its requests.
     """

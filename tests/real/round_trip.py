@@ -24,8 +24,8 @@ def records(
 ) -> Iterator[Parts]:
     """`count` seeded (partition, key, value, headers, timestamp ms or -1).
 
-    Null, empty and long keys and values, repeated, null and empty headers, timestamps that go
-    back; about half of a value's bytes compress.
+    Null, empty and long keys and values; repeated, null and empty headers; decreasing timestamps.
+    About half of a value's bytes compress.
     """
     draw = random.Random(seed)
     noise = draw.randbytes(4096)

@@ -97,7 +97,7 @@ async def test_topics_are_created_and_deleted(kafka3, admin3) -> None:
     with pytest.raises(TopicAlreadyExistsError, match="already exists"):
         again.raise_for_errors()
 
-    await admin3.wait_for_topics(list(created))  # a broker learns of a topic in its own time
+    await admin3.wait_for_topics(list(created))  # a broker applies a new topic later
     listed = await admin3.list_topics(typed=True)
     assert {listed[name].topic_id for name in created} == {
         each.topic_id for each in created.values()
@@ -113,7 +113,7 @@ async def test_topics_are_created_and_deleted(kafka3, admin3) -> None:
         UnknownTopicOrPartitionError.errno,
     ]
     async with asyncio.timeout(30):
-        while {plain, placed, default} & set(await admin3.list_topics()):  # each broker in its time
+        while {plain, placed, default} & set(await admin3.list_topics()):  # on each broker
             await asyncio.sleep(0.1)
 
 
@@ -285,7 +285,7 @@ async def test_offsets_records_and_lag(kafka3, admin3, topic3) -> None:
 
 
 async def test_controllers_administer_the_cluster_directly(kafka3, admin3) -> None:
-    """KIP-919: through the controllers' own listener, which no broker request passes."""
+    """KIP-919: through the controllers' own listener, which serves no broker requests."""
     quorum = await admin3._dispatcher.ask(
         DescribeQuorumRequest(
             topics=[

@@ -1,4 +1,4 @@
-"""Each operation on each type of resource, by a client that an ACL permits it and then does not.
+"""Each operation on each type of resource, first with an ACL that permits it and then without.
 
 CREATE_TOKENS of users: `test_admin_delegation_tokens.py`. DESCRIBE_TOKENS of users is not tested.
 """
@@ -57,10 +57,10 @@ async def admin(guarded: KafkaCluster) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 class Alice:
-    """Clients that log in as alice, and what they try.
+    """Clients that log in as alice, and what they attempt.
 
     Attributes:
-        name: The topic, group or transactional id that is tried; it exists as a topic.
+        name: The topic, group or transactional id of the attempt; it exists as a topic.
     """
 
     def __init__(self, login: dict[str, Any], name: str) -> None:
@@ -188,7 +188,7 @@ ALSO: dict[tuple[ResourceType, str], list[tuple[ResourceType, AclOperation]]] = 
     (C, "CLUSTER_ACTION"): [(T, AclOperation.DESCRIBE)],  # to find the partition's leader
     (X, "TWO_PHASE_COMMIT"): [(X, AclOperation.WRITE)],
 }
-"""What an attempt needs besides; it is permitted all the time."""
+"""What else an attempt needs; it is always permitted."""
 
 
 def test_every_operation_is_tried() -> None:
@@ -206,7 +206,7 @@ PATTERNS: dict[str, Callable[[ResourceType, str], ResourcePattern]] = {
 
 
 IN_EACH_PATTERN = {(T, "READ"), (G, "READ"), (X, "WRITE")}
-"""The other operations are tried in one pattern, and in all of them by `make test-long`."""
+"""The other operations use one pattern, and all of them under `make test-long`."""
 
 ATTEMPTS = [
     pytest.param(
@@ -265,7 +265,7 @@ async def test_client_may_do_only_what_an_acl_permits(
             return True
 
         async def until(wanted: bool) -> None:
-            """Brokers learn of ACLs later."""
+            """Brokers apply ACLs later."""
             deadline = time.monotonic() + 60
             while await may() is not wanted:
                 assert time.monotonic() < deadline, f"{acl} does not count"

@@ -81,7 +81,7 @@ async def seen_by_librdkafka(guarded: KafkaCluster, principal: str) -> set[tuple
 
 
 async def until(condition: Any) -> None:
-    """Wait until a coroutine function returns a true value: brokers learn of ACLs later."""
+    """Wait until a coroutine function returns a true value: brokers apply ACLs later."""
     async with asyncio.timeout(30):
         while not await condition():
             await asyncio.sleep(0.05)

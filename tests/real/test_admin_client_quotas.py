@@ -1,4 +1,4 @@
-"""Client quotas of the admin client against a real Kafka; librdkafka sees their effect."""
+"""Client quotas of the admin client against a real Kafka; librdkafka observes their effect."""
 
 import asyncio
 import uuid

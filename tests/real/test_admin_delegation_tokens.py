@@ -56,7 +56,7 @@ def arguments(cluster: KafkaCluster, user: str) -> dict[str, Any]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Wait until a coroutine function returns a true value: brokers learn of tokens later."""
+    """Wait until a coroutine function returns a true value: brokers apply tokens later."""
     async with asyncio.timeout(60):
         while not await condition():
             await asyncio.sleep(0.05)
@@ -91,7 +91,7 @@ async def test_a_token_is_created_renewed_described_and_expired(guarded: KafkaCl
 
         sooner = token.expiry_timestamp
 
-        async def shortened() -> bool:  # the controller learns of tokens after the brokers
+        async def shortened() -> bool:  # the controller applies tokens after the brokers
             nonlocal sooner
             try:
                 sooner = await alice.expire_delegation_token(token.hmac, expiry_period_ms=600_000)
@@ -187,7 +187,7 @@ async def test_clients_log_in_with_a_token_as_its_owner(
         sent: list[bytes] = []
 
         async def logs_in() -> bool:
-            """Brokers learn of tokens and ACLs later."""
+            """Brokers apply tokens and ACLs later."""
             try:
                 async with AIOKafkaProducer(**chosen) as producer:
                     await producer.send_and_wait(topic, b"as alice")
@@ -203,7 +203,7 @@ async def test_clients_log_in_with_a_token_as_its_owner(
             await consumer.commit()
         async with AIOKafkaAdminClient(**chosen) as admin:
             with pytest.raises(DelegationTokenRequestNotAllowed):
-                await admin.create_delegation_token()  # a token creates no token
+                await admin.create_delegation_token()  # a token cannot create tokens
         await alice.expire_delegation_token(token.hmac)
 
         refusals: list[str] = []

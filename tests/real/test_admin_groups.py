@@ -1,4 +1,4 @@
-"""Groups and their offsets on a real Kafka; another client looks at what the admin client did."""
+"""Groups and their offsets on a real Kafka; another client verifies what the admin client did."""
 
 import asyncio
 import uuid

@@ -1,5 +1,5 @@
-"""Topics, configurations, records and ACLs on old brokers; librdkafka and Kafka's own tools look at
-what the admin client did. Groups and transactions: test_admin_transactions.py."""
+"""Topics, configurations, records and ACLs on old brokers; librdkafka and Kafka's own tools
+verify what the admin client did. Groups and transactions: test_admin_transactions.py."""
 
 import asyncio
 from collections.abc import Iterator

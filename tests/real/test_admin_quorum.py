@@ -1,4 +1,4 @@
-"""Features, the metadata quorum and its voters against a real Kafka; kafka-python looks too."""
+"""Features, the metadata quorum and its voters against a real Kafka; kafka-python verifies them."""
 
 import asyncio
 import sys
@@ -31,7 +31,7 @@ pytest.importorskip("kafka.admin")
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[KafkaCluster]:
-    """Three nodes of their own: the tests change the cluster for good."""
+    """Three separate nodes: the tests change the cluster permanently."""
     with KafkaCluster(nodes=3, heap="256m") as cluster:
         yield cluster
 
@@ -43,7 +43,7 @@ async def admin(three: KafkaCluster) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 async def asked_by_kafka_python(kafka: KafkaCluster, call: str) -> str:
-    """What kafka-python's admin client prints; in a process of its own, as it leaks sockets."""
+    """What kafka-python's admin client prints, in a separate process because it leaks sockets."""
     script = (
         "import sys, kafka.admin\n"
         "client = kafka.admin.KafkaAdminClient(bootstrap_servers=sys.argv[1])\n"
@@ -119,7 +119,7 @@ async def test_voters_are_removed_and_added(
         try:
             update = {"kraft.version": FeatureUpdate(1)}
             (await admin.update_features(update)).raise_for_errors()
-        except InvalidUpdateVersionError:  # the leader does not know yet what the voters support
+        except InvalidUpdateVersionError:  # the leader has yet to learn what the voters support
             return False
         return True
 

@@ -1,4 +1,4 @@
-"""Log directories, reassignments and elections against a real Kafka; other clients look too."""
+"""Log directories, reassignments and elections against a real Kafka; other clients verify them."""
 
 import asyncio
 import sys
@@ -45,7 +45,7 @@ def a_name() -> str:
 async def seen_by_librdkafka(kafka: OwnCluster, topic: str) -> tuple[int, list[int]]:
     """The leader and the replicas of the topic's first partition; (-1, []) if not known.
 
-    It asks any broker, and each learns of a new topic in its own time.
+    It asks any broker, and brokers apply a new topic at different times.
     """
     judge = confluent_admin.AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     seen = await asyncio.to_thread(judge.list_topics, topic, timeout=30)
@@ -54,7 +54,7 @@ async def seen_by_librdkafka(kafka: OwnCluster, topic: str) -> tuple[int, list[i
 
 
 async def asked_by_kafka_python(kafka: Any, call: str) -> str:
-    """What kafka-python's admin client prints; in a process of its own, as it leaks sockets."""
+    """What kafka-python's admin client prints, in a separate process because it leaks sockets."""
     script = (
         "import sys, kafka.admin\n"
         "client = kafka.admin.KafkaAdminClient(bootstrap_servers=sys.argv[1])\n"

@@ -72,7 +72,7 @@ def librdkafka_logs_in(cluster: KafkaCluster, user: str, mechanism: ScramMechani
 
 
 async def until(condition: Any) -> None:
-    """Wait until a coroutine function returns a true value: brokers learn of users later."""
+    """Wait until a coroutine function returns a true value: brokers apply users later."""
     async with asyncio.timeout(30):
         while not await condition():
             await asyncio.sleep(0.05)

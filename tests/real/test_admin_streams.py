@@ -32,7 +32,7 @@ from tools.kafka.jars import KafkaNotAvailable
 
 JAVA = Path(__file__).parent / "java"
 STREAMS = "4.3.1"
-"""The newest release of Kafka Streams that the registry has whole."""
+"""The newest release of Kafka Streams that is complete in the registry."""
 WORDS = ("tea", "milk", "tea", "rice", "tea")
 
 
@@ -65,7 +65,7 @@ def streams_class_path() -> str:
 def cluster(plugin: Path) -> Iterator[KafkaCluster]:
     config = {"group.streams.topology.description.plugin.class": "TopologyPlugin"}
     with pytest.MonkeyPatch.context() as environment:
-        # The jar of an agent is on the class path, of the program that formats the disk, too.
+        # An agent's jar is on the class path, also that of the program that formats the disk.
         environment.setenv("JDK_JAVA_OPTIONS", f"-javaagent:{plugin}")
         cluster = KafkaCluster(config=config)
         cluster.__enter__()
@@ -115,7 +115,7 @@ class Application:
             raise
 
     async def counts(self, wanted: int) -> dict[bytes | None, bytes | None]:
-        """Send the words, and return their counts once so many have arrived."""
+        """Send the words, and return their counts once as many have arrived."""
         async with AIOKafkaProducer(bootstrap_servers=self._servers) as producer:
             for word in WORDS:
                 await producer.send_and_wait(self.source, word.encode())

@@ -1,4 +1,4 @@
-"""Transactions on a real Kafka: kafka-python looks at what the admin client did."""
+"""Transactions on a real Kafka: kafka-python verifies what the admin client did."""
 
 import asyncio
 import uuid

@@ -1,4 +1,4 @@
-"""`produce` and `consume` against a real Kafka, their effect checked by other clients."""
+"""`produce` and `consume` against a real Kafka; other clients check their effect."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def shell(kafka: RealKafka, tmp_path: Path) -> Shell:
 
 @pytest.fixture
 def name(kafka: RealKafka) -> Any:
-    """Makes topics of unique names."""
+    """Makes topics with unique names."""
 
     def make(**config: Any) -> str:
         topic = f"cli-{uuid.uuid4().hex[:10]}"

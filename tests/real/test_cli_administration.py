@@ -1,4 +1,4 @@
-"""The administrative commands against a real Kafka, their effect checked by other clients."""
+"""The administrative commands against a real Kafka; other clients check their effect."""
 
 import asyncio
 import json

@@ -48,7 +48,7 @@ def by_topic_copy(shell: Shell, source: str, target: str) -> None:
 
 
 def comparable(records: list[Record], *, timestamps: bool = True) -> list[Record]:
-    """The records by partition and offset, without what another topic may change."""
+    """The records by partition and offset, without the fields that may differ in another topic."""
     found = sorted(records, key=lambda each: (each.partition, each.offset))
     return [
         replace(each, timestamp_type=0, timestamp=each.timestamp if timestamps else 0)

@@ -1,4 +1,4 @@
-"""What needs a terminal, against a real Kafka: `top`, prompts, Ctrl-C, progress."""
+"""Features that need a terminal, against a real Kafka: `top`, prompts, Ctrl-C, progress."""
 
 import asyncio
 import re
@@ -25,7 +25,7 @@ def variables(kafka: RealKafka, tmp_path: Path) -> dict[str, str]:
 
 
 def produce(variables: dict[str, str], topic: str, *lines: str) -> None:
-    """Send lines that are typed, and end with Ctrl-D."""
+    """Send typed lines, and end with Ctrl-D."""
     writer = Terminal("produce", topic, "--report", r"at %o\n", environment=variables)
     for line in lines:
         writer.type(f"{line}\n")
@@ -46,7 +46,7 @@ async def test_top_sorts_resizes_and_leaves_a_clean_terminal(
     pytest.importorskip("rich", reason="rich is not installed")
     name, *_ = [topic() for _ in range(3)]  # more than ten lines show
     group = f"a-{uuid.uuid4().hex[:8]}"
-    # So many records that group and topic lead the lists, whatever other tests left behind.
+    # Enough records that group and topic lead the lists, regardless of what other tests left.
     async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         await producer.send_many(name, repeat(b"tea", 200_000))
     await commit(kafka, group, name, 1)

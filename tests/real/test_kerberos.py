@@ -1,4 +1,4 @@
-"""GSSAPI with a real KDC and a real Kafka: us and Java, credentials of every kind, renewal."""
+"""GSSAPI with a real KDC and a real Kafka: this package and Java, all credentials, renewal."""
 
 import asyncio
 import time
@@ -265,7 +265,8 @@ async def test_transactions_under_short_sessions_store_each_record_once(
 async def test_group_with_java(
     guarded: KafkaCluster, kdc: Kdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """We and Java's consumer share the partitions of a topic; each record is read once."""
+    """This package and Java's consumer share the partitions of a topic; each record is read
+    once."""
     guarded.create_topic("shared", 2)
     properties = tmp_path / "java.properties"
     properties.write_text(

@@ -1,4 +1,4 @@
-"""The lag that a consumer reports equals what the brokers say, whatever happened before."""
+"""The lag that a consumer reports always equals the lag computed from the brokers' offsets."""
 
 import asyncio
 import uuid

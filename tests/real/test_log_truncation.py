@@ -1,4 +1,4 @@
-"""An unclean election: acknowledged and read records are lost, and others have their offsets.
+"""An unclean election: acknowledged and read records are lost, and others take their offsets.
 
 Two of three brokers have the partition. One stops, records are written and read, the other stops as
 well, and the first restarts: it is elected although it lacks the records, and gets new ones.

@@ -88,7 +88,7 @@ class Collecting:
         return pushes
 
     async def subscribe(self, name: str, **settings: str) -> None:
-        """Replace a subscription, by default one every 100 ms, for clients whose id begins so."""
+        """Replace a subscription (by default every 100 ms) for clients whose id has this prefix."""
         settings = {"interval_ms": "100", "match": f"client_id={name}.*", **settings}
         async with AIOKafkaAdminClient(bootstrap_servers=self.servers) as admin:
             resource = ConfigResource(
@@ -130,7 +130,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collecting]:
 
 @pytest.fixture
 async def collecting(broker: Collecting, request: pytest.FixtureRequest) -> AsyncIterator[str]:
-    """A client id of its own, to which a subscription to all metrics applies."""
+    """A separate client id, to which a subscription to all metrics applies."""
     name = request.node.name
     await broker.subscribe(name, metrics="*")
     yield name
@@ -149,7 +149,7 @@ def value(push: dict[str, Any], name: str) -> float:
 
 
 def total(pushes: list[dict[str, Any]], name: str) -> float:
-    """The sum of a total's differences."""
+    """The sum of a counter's deltas."""
     return sum(value(push, name) for push in pushes if name in names(push))
 
 
@@ -231,7 +231,7 @@ async def test_a_consumer_pushes_what_kip_714_requires(broker: Collecting, colle
     assert found == [("0", 0.0), ("1", 0.0)]
     assert {point["attributes"]["topic"] for point in points} == {"orders"}
     final = await broker.until(collecting, lambda pushes: pushes[-1]["terminating"])
-    assert value(final[-1], f"{C}coordinator.assigned.partitions") == 2  # of before it left
+    assert value(final[-1], f"{C}coordinator.assigned.partitions") == 2  # from before it left
 
 
 async def test_share_consumers_and_admin_clients_push(broker: Collecting, collecting: str) -> None:

@@ -127,7 +127,7 @@ async def test_static_members(group: Group) -> None:
     await group.until_stable(first, again)
     assert again.held == had
     assert "Revoke" not in again.kinds()
-    await again.close(stay=False)  # for good
+    await again.close(stay=False)  # permanently
     await group.until_stable(first)
 
 

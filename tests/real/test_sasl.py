@@ -29,7 +29,7 @@ from tools.kafka import KafkaCluster, Security
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 SESSION_MS = 1500
-"""After this long without a word of who it is, the broker cuts a connection that is used."""
+"""Seconds after which the broker closes a used connection that has not re-authenticated."""
 PASSWORD = "alice-secret, =\N{LATIN SMALL LETTER E WITH ACUTE}"
 
 

@@ -252,7 +252,7 @@ async def test_a_new_group_at_latest_is_delivered_what_is_sent_after_start(kafka
     name = topic(partitions=3)
     async with AIOKafkaProducer(bootstrap_servers=kafka.bootstrap_servers) as producer:
         await producer.send_and_wait(name, b"before", partition=0)
-        for number in range(5):  # the leaders look the beginning up while they answer
+        for number in range(5):  # the leaders look up the start while they answer
             group = f"share-{uuid.uuid4().hex[:10]}"
             async with consumer_of(kafka, name, group=group) as consumer, asyncio.timeout(60):
                 value = b"%d" % number

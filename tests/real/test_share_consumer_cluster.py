@@ -68,8 +68,8 @@ async def has_replica(admin: AIOKafkaAdminClient, node_id: int, tp: TopicPartiti
 
 
 async def accept_until(consumer: AIOKafkaShareConsumer, wanted: set[int]) -> dict[int, int]:
-    """Read and accept until all wanted values were accepted for certain; return their numbers of
-    confirmed acknowledgements."""
+    """Read and accept until all wanted values are accepted for certain; return how many
+    acknowledgements of each were confirmed."""
     accepted: dict[int, int] = {}
     async with asyncio.timeout(PATIENCE):
         while not wanted <= accepted.keys():
@@ -79,7 +79,7 @@ async def accept_until(consumer: AIOKafkaShareConsumer, wanted: set[int]) -> dic
                 try:
                     await mark
                 except KafkaError:
-                    continue  # it comes again
+                    continue  # it is redelivered
                 accepted[value] = accepted.get(value, 0) + 1
     return accepted
 

@@ -1,4 +1,4 @@
-"""A real broker presents, for some time, a certificate that its clients do not trust."""
+"""A real broker temporarily presents a certificate that its clients do not trust."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.real, pytest.mark.long, pytest.mark.timeout(600)]
 
 ROUNDS = 3
 SESSION_MS = 300_000
-"""So long that the coordinator removes no member during an outage."""
+"""Long enough that the coordinator removes no member during an outage."""
 PATIENCE = 400.0
 """Maximum seconds of a test, even on a busy machine."""
 

@@ -1,7 +1,7 @@
-"""Waits for what Kafka has answered, but does not show yet.
+"""Waits for changes that Kafka has confirmed, but does not show yet.
 
-The controller answers a change as soon as it is committed. Each broker learns of it in its own
-time, also the only broker of a cluster, and the broker that passed the request on.
+The controller answers as soon as a change is committed. Each broker applies it later; this includes
+the only broker of a cluster, and the broker that forwarded the request.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from aiokafka_lite.protocol.messages.describe_configs import (
 )
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-PATIENCE = 60.0  # seconds, on a machine that is busy with others
+PATIENCE = 60.0  # seconds, on a busy machine
 GROUP = 32  # the resource type of DescribeConfigs
 
 Placement = list[tuple[int, list[int]]]
@@ -31,10 +31,10 @@ Placement = list[tuple[int, list[int]]]
 
 
 def seen(look: Callable[[], object], wanted: object) -> None:
-    """Look until a function returns a value.
+    """Poll until a function returns a value.
 
     Raises:
-        AssertionError: It returns another one for a minute.
+        AssertionError: It returns a different one for a minute.
     """
     deadline = time.monotonic() + PATIENCE
     while (found := look()) != wanted:
@@ -57,7 +57,7 @@ async def on_every_broker(servers: str, shows: Callable[[AIOKafkaClient, int], A
 
 
 async def topic_is_placed(servers: str, topic: str, enough: Callable[[Placement], object]) -> None:
-    """Wait until every broker knows a topic whose placement is accepted."""
+    """Wait until every broker shows the topic with an accepted placement."""
 
     async def shows(client: AIOKafkaClient, node_id: int) -> object:
         request = MetadataRequest([MetadataRequestTopic(name=topic)], False)
@@ -92,7 +92,8 @@ async def group_has_configs(servers: str, group: str, configs: Mapping[str, str]
 
 
 async def acls_count(servers: str, name: str, count: int) -> None:
-    """Wait until a cluster of one broker checks this many ACLs of resources of a name or prefix."""
+    """Wait until a one-broker cluster enforces this many ACLs on resources with a name or
+    prefix."""
     pattern = ResourcePatternFilter(ResourceType.ANY, name, PatternType.ANY)
     async with AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
 

@@ -1,4 +1,4 @@
-"""The same question to both formats of one session: ours, and Spark's own."""
+"""Runs the same query with both formats in one session: this package's and Spark's own."""
 
 import json
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def read(spark: "SparkSession", form: str, options: Options) -> "DataFrame":
 
 
 def rows_of(frame: "DataFrame") -> list[tuple[Any, ...]]:
-    """All rows, by topic, partition and offset where they have these, as values that compare."""
+    """All rows as comparable values, sorted by topic, partition and offset if they have these."""
     names = frame.columns
     by = [names.index(name) for name in PLACE if name in names]
     rows = [tuple(map(_plain, row)) for row in frame.collect()]
@@ -58,7 +58,7 @@ class Streamed:
     """What a streaming query did.
 
     Attributes:
-        rows: All rows that came out, by topic, partition and offset.
+        rows: All rows of the output, by topic, partition and offset.
         batches: Where each of its micro-batches began (nothing for a query's first) and ended.
     """
 
@@ -97,5 +97,5 @@ def _place(told: Any) -> Place:
     return {
         topic: {partition: int(offset) for partition, offset in partitions.items()}
         for topic, partitions in place.items()
-        if topic and partitions  # no topic: where the query began, in ours
+        if topic and partitions  # no topic: where the query began, in this package's format
     }

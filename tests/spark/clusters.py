@@ -1,6 +1,6 @@
 """Spark's own servers for a test: a standalone cluster, and a Connect server, on loopback.
 
-pip's pyspark has no start scripts for a cluster, but the script that they call.
+pip's pyspark lacks a cluster's start scripts, but has the script that they call.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import pytest
 
 from tools.spark.session import ROOT
 
-PATIENCE = 180.0  # seconds for a server to be there
-ENDING = 20.0  # seconds it may take to end
+PATIENCE = 180.0  # seconds in which a server starts
+ENDING = 20.0  # seconds in which it ends
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Server:
-    """A process, and what it says.
+    """A process, and its output.
 
     Args:
-        command: Of Spark's `bin/spark-class`.
+        command: The arguments of Spark's `bin/spark-class`.
         folder: For its files.
-        env: Beside this process's environment.
+        env: Added to this process's environment.
     """
 
     def __init__(self, command: list[str], folder: Path, env: Mapping[str, str]) -> None:
@@ -52,7 +52,7 @@ class Server:
         self._reader.start()
 
     def wait_for(self, pattern: str, times: int = 1) -> re.Match[str]:
-        """The newest of `times` lines of that pattern."""
+        """The last of `times` lines with that pattern."""
 
         def found() -> list[re.Match[str]]:
             return [match for line in self._said if (match := re.search(pattern, line))]
@@ -89,7 +89,7 @@ class Server:
 
 @contextlib.contextmanager
 def standalone_cluster(folder: Path, workers: int) -> Iterator[str]:
-    """A master with that many workers of one core each; its address."""
+    """Start a master with that many one-core workers; yield its address."""
     env = {
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_DAEMON_MEMORY": "256m",

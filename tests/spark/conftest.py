@@ -1,8 +1,8 @@
 """Everything in this folder runs on one Spark session, `local[2,4]`, started on first use.
 
-Where no Spark can be had these tests are skipped by name, and the run ends with a line that says so
-loudly; AIOKAFKA_LITE_REQUIRE_SPARK=1 makes that a failure instead. A test that asks for
-`connector` runs beside Spark's own connector, and is skipped where its jars cannot be had.
+If Spark is not available, these tests are skipped by name, and the run ends with a prominent line
+that says so; AIOKAFKA_LITE_REQUIRE_SPARK=1 makes that a failure instead. A test that requests
+`connector` compares with Spark's own connector, and is skipped if its jars are not available.
 """
 
 import os
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Refuse a test before any of its fixtures is made."""
+    """Skip or fail a test before any of its fixtures is created."""
     if item.get_closest_marker("spark"):
         reason = missing()
         if reason is not None:
@@ -70,7 +70,7 @@ def _go_without(reason: str) -> None:
 
 @pytest.fixture(scope="session")
 def connector_class_path() -> list[Path]:
-    """The jars of Spark's own connector; none where they cannot be had."""
+    """The jars of Spark's own connector; none if they are not available."""
     try:
         return connector_jars()
     except KafkaNotAvailable:
@@ -88,7 +88,7 @@ def pytest_runtest_makereport(
     shared = item.config.stash.get(_SHARED, None)
     if report.failed and shared is not None:
         shared.doubted = True
-        # Timeouts of pytest-timeout and KeyboardInterrupt are no Exception.
+        # pytest-timeout's timeouts and KeyboardInterrupt do not derive from Exception.
         if call.excinfo is not None and not isinstance(call.excinfo.value, Exception):
             shared.interrupted = True
     return report
@@ -105,7 +105,7 @@ def shared_session(
 
 @pytest.fixture
 def spark(shared_session: SharedSession) -> "SparkSession":
-    """The session, shared by the whole run: a test stops the queries that it started."""
+    """The session, which the whole run shares: a test stops the queries that it started."""
     return shared_session.session()
 
 

@@ -1,4 +1,5 @@
-"""The sink under test, with crashes where a test wants them. Imported in Spark's Python workers."""
+"""The sink under test, with crashes where a test requests them. Spark's Python workers import
+it."""
 
 import os
 import signal
@@ -38,16 +39,16 @@ DRIVER_POINTS = ("before the check", "after the check")
 
 
 class Crashed(RuntimeError):
-    """The crash that was wanted."""
+    """The requested crash."""
 
 
 class _Plan:
     """When to crash, and how.
 
     Args:
-        options: Of the writer: `crashat` (a point), `crashby` ("raise"; "kill", this process; or a
-            number, the process group that is killed) and `crashonce` (a file that is made by the
-            crash, so that there is one).
+        options: The writer's options: `crashat` (a point), `crashby` ("raise"; "kill", this
+            process; or a number, the process group to kill) and `crashonce` (a file that the crash
+            creates, so that it happens once).
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -122,7 +123,7 @@ class _CrashingWriter(DataSourceArrowWriter):
 
 
 class CrashingSink(DataSource):
-    """The sink, with the options of `_Plan` beside its own."""
+    """The sink, with the options of `_Plan` in addition to its own."""
 
     @classmethod
     def name(cls) -> str:

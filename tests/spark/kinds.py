@@ -1,4 +1,4 @@
-"""Topics of every kind that a reader has to cope with, written by our own clients."""
+"""Topics of every kind that a reader has to support, written by this package's clients."""
 
 import asyncio
 import time
@@ -23,13 +23,13 @@ from aiokafka_lite.protocol.messages.delete_records import (
 from tools.kafka import RealKafka
 
 START = 1_700_000_000_000
-"""Milliseconds since the epoch: when the first record of these topics is said to be from."""
+"""Milliseconds since the epoch: the timestamp of the first record of these topics."""
 STEP = 1_000
-"""Milliseconds from one record of a partition to its next."""
-PATIENCE = 60.0  # seconds the broker may take for what it does in its own time
+"""Milliseconds between consecutive records of a partition."""
+PATIENCE = 60.0  # seconds that the broker's background work may take
 
 CHUNK = 20_000
-"""Records of a partition that are written before the next partition's."""
+"""Records written to one partition before the next partition's turn."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -59,10 +59,10 @@ def numbered(partition: int, count: int, first: int = 0) -> list[Written]:
 
 
 class Kinds:
-    """The topics, each made when it is first asked for.
+    """The topics, each created on first use.
 
     Args:
-        kafka: Where they are made.
+        kafka: The cluster in which they are created.
     """
 
     def __init__(self, kafka: RealKafka) -> None:
@@ -71,7 +71,7 @@ class Kinds:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where they are."""
+        """The cluster's address."""
         return self._kafka.bootstrap_servers
 
     # -- for all tests
@@ -142,13 +142,13 @@ class Kinds:
 
     @cached_property
     def stamped_by_the_broker(self) -> str:
-        """Its timestamps are those of appending."""
+        """Its timestamps are those of the append."""
         records = [*numbered(0, 20), *numbered(1, 20)]
         return self._made("stamped", 2, records, **{"message.timestamp.type": "LogAppendTime"})
 
     @cached_property
     def compacted(self) -> str:
-        """Most offsets of its partition are gone; the last record of every key is there."""
+        """Most offsets of its partition are gone; the last record of every key remains."""
         settings = {
             "cleanup.policy": "compact",
             "segment.ms": 100,
@@ -169,15 +169,15 @@ class Kinds:
     # -- by hand
 
     def create(self, name: str, partitions: int, **settings: object) -> str:
-        """A topic of one test's own; its full name."""
+        """Create a topic for a single test; return its full name."""
         return self._create(f"{name}-{uuid.uuid4().hex[:6]}", partitions, **settings)
 
     def create_exactly(self, name: str, partitions: int) -> None:
-        """A topic of just this name."""
+        """Create a topic with exactly this name."""
         self._kafka.create_topic(name, partitions, None, {})
 
     def write(self, topic: str, records: Iterable[Written], **options: Any) -> None:
-        """Write records in order; returns when they are stored."""
+        """Write records in order; return once they are stored."""
 
         async def write(producer: AIOKafkaProducer) -> None:
             await _send(producer, topic, records)
@@ -201,7 +201,7 @@ class Kinds:
         self._with_producer(write, **options)
 
     def delete_before(self, topic: str, offsets: dict[int, int]) -> None:
-        """Move the beginning of partitions (what retention does in its own time)."""
+        """Move the start of partitions (as retention does in the background)."""
         partitions = [DeleteRecordsPartition(*each) for each in offsets.items()]
         request = DeleteRecordsRequest([DeleteRecordsTopic(topic, partitions)], 30_000)
 
@@ -214,7 +214,7 @@ class Kinds:
         self._with_client(delete)
 
     def add_partitions(self, topic: str, count: int) -> None:
-        """Let `topic` have `count` partitions; returns when the broker leads them."""
+        """Give `topic` `count` partitions; return once the broker leads them."""
         request = CreatePartitionsRequest([CreatePartitionsTopic(topic, count, None)], 30_000)
 
         async def add(client: AIOKafkaClient) -> None:
@@ -233,7 +233,7 @@ class Kinds:
         self._with_client(add)
 
     def count(self, topic: str, partition: int) -> int:
-        """How many records that partition holds."""
+        """The number of records in that partition."""
         place = TopicPartition(topic, partition)
 
         async def count(consumer: AIOKafkaConsumer) -> int:

@@ -1,4 +1,4 @@
-"""The processes of a session: its JVM, and the Python workers that this forks."""
+"""The processes of a session: its JVM, and the Python workers that the JVM forks."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def workers(root: int) -> list[int]:
 
 
 def below(root: int) -> list[int]:
-    """Process ids of all that `root` has started, and these, and so on."""
+    """Process ids of all descendants of `root`."""
     parents, found = _parents(), [root]
     for pid in found:  # which grows
         found += [child for child, parent in parents.items() if parent == pid]
@@ -33,12 +33,12 @@ def below(root: int) -> list[int]:
 
 
 def stream_sources(root: int) -> list[int]:
-    """Process ids of the Python sources of streams below `root`: one a query."""
+    """Process ids of the streams' Python sources below `root`: one per query."""
     return [pid for pid in below(root) if b"python_streaming_source_runner" in _command(pid)]
 
 
 def _parents() -> dict[int, int]:
-    """The parent of each process there is."""
+    """The parent of each existing process."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -60,7 +60,7 @@ def _is_python(pid: int) -> bool:
 
 
 def _command(pid: int) -> bytes:
-    """A process's command line; empty when it has ended."""
+    """A process's command line; empty if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -73,7 +73,7 @@ def is_there(pid: int) -> bool:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory of one process that are its own; 0 when it has ended."""
+    """Bytes of a process's private memory; 0 if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/statm").read_text().split()
     except (FileNotFoundError, ProcessLookupError):
@@ -82,7 +82,7 @@ def resident(pid: int) -> int:
 
 
 def kill(pid: int) -> bool:
-    """SIGKILL one of our own; False when it has ended before."""
+    """SIGKILL one of this session's processes; False if it has already ended."""
     try:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:

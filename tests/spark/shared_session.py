@@ -15,13 +15,13 @@ from tools.spark.session import abandon
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PATIENCE = 120  # seconds a session may take to show that it works
+PATIENCE = 120  # seconds in which a session must prove that it works
 
 logger = logging.getLogger(__name__)
 
 
 class SharedSession:
-    """The session of the run, and a new one if a test that failed has broken it."""
+    """The session of the run, or a new one if a failed test has broken it."""
 
     def __init__(self, jars: list[Path]) -> None:
         self._jars = jars
@@ -44,7 +44,7 @@ class SharedSession:
         return self._session
 
     def _works(self, session: SparkSession) -> bool:
-        """Stop the queries that a test left running; True if the session then does its work."""
+        """Stop the queries that a test left running; True if the session then works."""
         working = Future[bool]()
 
         def work() -> None:
@@ -55,7 +55,7 @@ class SharedSession:
             except Exception as error:
                 working.set_exception(error)
 
-        # In a thread of its own, which has a connection of its own to the JVM.
+        # In a separate thread, which has its own connection to the JVM.
         Thread(target=work, name="is the session broken?", daemon=True).start()
         try:
             return working.result(PATIENCE)

@@ -1,10 +1,10 @@
-"""A separate driver, which a test may kill: it streams a topic into another one exactly once.
+"""A separate driver, which a test may kill: it streams one topic into another exactly once.
 
     python -m tests.spark.sink_driver '{"servers": ..., "from": ..., "to": ..., "folder": ...,
         "crash": "committed"}'
 
-`crash` names the point of `tests.spark.crashing` at which the whole driver, JVM and workers and
-all, is killed by SIGKILL; None lets it come to the end.
+`crash` names the point of `tests.spark.crashing` at which SIGKILL ends the whole driver, including
+the JVM and workers; with None it runs to the end.
 """
 
 import json
@@ -20,7 +20,7 @@ EPOCH = "60"  # records
 
 
 def main(asked: dict[str, Any]) -> None:
-    """Stream all that is there, or die as `asked`."""
+    """Stream all available records, or crash as `asked`."""
     folder = Path(asked["folder"])
     servers = {"kafka.bootstrap.servers": asked["servers"]}
     written = {"topic": asked["to"], "deliveryGuarantee": "exactly_once"}
