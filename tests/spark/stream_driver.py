@@ -2,9 +2,9 @@
 
     python -m tests.spark.stream_driver '{"options": {...}, "folder": ..., "kill": [1, "after"]}'
 
-Each micro-batch leaves a file with the places of its records. `kill` names the batch and the
-moment at which the whole driver, JVM and all, is killed by SIGKILL: "before" its records are read,
-"within" their reading, or "after" they were stored.
+Each micro-batch leaves a file with the places of its records. `kill` names the batch and the moment
+at which SIGKILL ends the whole driver, including the JVM: "before" its records are read, "within"
+their reading, or "after" they were stored.
 """
 
 import json
@@ -28,7 +28,7 @@ def _die() -> None:
 
 
 def main(asked: dict[str, Any]) -> None:
-    """Stream all that is there, or die as `asked`."""
+    """Stream all available records, or crash as `asked`."""
     folder = Path(asked["folder"])
     batch, moment = asked.get("kill") or (-1, "")
     (folder / "found").mkdir(parents=True, exist_ok=True)

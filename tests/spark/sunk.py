@@ -17,7 +17,7 @@ PATIENCE = 400  # seconds one query may take
 def lines_of_text(
     spark: "SparkSession", folder: Path, *, files: int, lines: int, prefix: str
 ) -> "DataFrame":
-    """A stream of the values "PREFIX NUMBER", two files in an epoch."""
+    """A stream of the values "PREFIX NUMBER", two files per epoch."""
     source = folder / "in"
     source.mkdir()
     for file in range(files):
@@ -30,7 +30,7 @@ def lines_of_text(
 def write_stream(
     frame: "DataFrame", kafka: RealKafka, folder: Path, **options: str
 ) -> "StreamingQuery":
-    """Write all that there is of a stream, in one run of its query.
+    """Write everything that a stream has, in one run of its query.
 
     Raises:
         StreamingQueryException: The query failed.

@@ -20,14 +20,14 @@ PATIENCE = 240.0  # seconds that a command may take
 ORDER = b'{"order_id": "o-%d", "item": "tea", "price": 2.0, "quantity": %d}'
 
 
-# Spark gives a Python process ten seconds to start and call back, and no setting for more: too few
-# on a machine with other work. The command is then repeated, as a user would do.
+# Spark gives a Python process ten seconds to start and call back, and has no setting for more. That
+# is too short on a busy machine, so the command is repeated, as a user would do.
 TOO_SLOW = "Python worker failed to connect back"
 TRIES = 3
 
 
 def pipeline(folder: Path, *arguments: str) -> str:
-    """Run the command; what it printed."""
+    """Run the command; return its output."""
     for _ in range(TRIES):
         done = subprocess.run(
             [sys.executable, "-m", "aiokafka_lite", "pipeline", *arguments],

@@ -1,4 +1,4 @@
-"""The format kafka_lite in a real session: what Spark's own connector cannot be asked beside it."""
+"""The format kafka_lite in a real session: what cannot be compared with Spark's own connector."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_one_micro_batch_takes_all_there_is(
 def test_a_query_keeps_its_place_when_it_moves(
     spark: "SparkSession", connector: str, kinds: Kinds, tmp_path: Path
 ) -> None:
-    """The checkpoint of Spark's own connector serves ours: its offsets are the same JSON."""
+    """This package can use a checkpoint of Spark's own connector: its offsets are the same JSON."""
     topic = kinds.create("moved", 2)
     given = options_of(kinds.bootstrap_servers, topic, {"startingOffsets": "earliest"})
     kinds.write(topic, numbered(0, 12))

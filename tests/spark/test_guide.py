@@ -1,4 +1,5 @@
-"""The notebook of docs/spark.md, cell by cell, README's few lines, and docs/pipelines.md's two."""
+"""Runs the notebook of docs/spark.md cell by cell, and the blocks of README and
+docs/pipelines.md."""
 
 import json
 import re
@@ -49,7 +50,7 @@ def test_the_notebook(spark: "SparkSession", servers: str, capsys: pytest.Captur
     assert [row.offset for row in book["orders"].orderBy("offset").collect()] == [0, 1, 2]
     assert book["recent"].selectExpr("sum(price * quantity)").collect() == [(7.5,)]
     shown = capsys.readouterr().out
-    assert "|        0|" in shown  # the one partition that has something
+    assert "|        0|" in shown  # the one partition that has records
     assert "| tea|    7.5|" in shown
 
 
@@ -68,7 +69,7 @@ def test_pipelines_in_python(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """The specification that the page begins with, and what its last section does with it."""
+    """The specification at the start of the page, and how its last section uses it."""
     (specification,) = cells("docs/pipelines.md", "Write a pipeline", "toml")
     (cell,) = cells("docs/pipelines.md", "Run it from Python")
     monkeypatch.chdir(tmp_path)

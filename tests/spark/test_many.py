@@ -1,4 +1,4 @@
-"""Many partitions, and many records: neither may cost more than it is worth.
+"""Many partitions, and many records: the cost of both stays proportionate.
 
 SPARK_JUDGE=1 (`make spark-judge`) reads twenty million records.
 """
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MANY = 256
 JUDGED = os.environ.get("SPARK_JUDGE") == "1"
 MILLIONS = 20 if JUDGED else 1
-SAMPLES = 0.1  # seconds from one look at the memory to the next
-GROWTH = 48 << 20  # bytes: what a worker may grow by when it is warm
+SAMPLES = 0.1  # seconds between two measurements of the memory
+GROWTH = 48 << 20  # bytes by which a warm worker may grow
 
 
 def test_256_partitions_are_read_by_a_few_tasks(

@@ -11,7 +11,7 @@ import pytest
 from aiokafka_lite.testing import FakeCluster
 from tests.certificates import Authority
 
-pytestmark = pytest.mark.long  # a session of its own, for its environment
+pytestmark = pytest.mark.long  # a separate session, for its environment
 
 KEY_ID, SECRET = "AKIAEXAMPLE", "the+secret/key"
 

@@ -27,7 +27,7 @@ def six(**offsets: int) -> str:
 
 
 CASES: list[tuple[str, str, dict[str, str], int | None]] = [
-    # name, kind of the topic, options, how many rows (None: it is for the connector to tell)
+    # name, kind of the topic, options, number of rows (None: the connector decides)
     *((f"all of {kind}", kind, {}, count) for kind, count in ALL.items()),
     ("a compacted topic", "compacted", {}, None),
     ("headers", "odd", {"includeHeaders": "true"}, 100),
@@ -150,7 +150,8 @@ def test_the_same_rows(
 def test_the_number_of_tasks_equals_the_option(
     spark: "SparkSession", connector: str, kinds: Kinds
 ) -> None:
-    """The connector heeds maxRecordsPerPartition in streams only; ours in batches, too."""
+    """The connector applies maxRecordsPerPartition only to streams; this package also to
+    batches."""
     for form, options, least in (
         (OURS, {"minPartitions": "14"}, 14),
         (connector, {"minPartitions": "14"}, 14),
@@ -215,7 +216,7 @@ def test_the_same_is_refused(
     spark: "SparkSession", connector: str, kinds: Kinds, options: dict[str, str], told: str
 ) -> None:
     given = options_of(kinds.bootstrap_servers, kinds.plain, options)
-    with pytest.raises(Exception, match=r".+"):  # each in words of its own
+    with pytest.raises(Exception, match=r".+"):  # each with its own text
         read(spark, connector, given).collect()
     with pytest.raises(Exception, match=r".+") as refused:
         read(spark, OURS, given).collect()

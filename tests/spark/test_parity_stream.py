@@ -20,7 +20,7 @@ EARLIEST = {"startingOffsets": "earliest"}
 FORMS = (OURS, "kafka")
 
 CASES: list[tuple[str, str, dict[str, str], int | None]] = [
-    # name, kind of the topic, options, how many rows (None: it is for the connector to tell)
+    # name, kind of the topic, options, number of rows (None: the connector decides)
     ("all at once", "plain", {}, 340),
     ("less than a record a partition", "trimmed", {"maxOffsetsPerTrigger": "1"}, 30),
     ("headers", "odd", {"includeHeaders": "true", "maxOffsetsPerTrigger": "33"}, 100),
@@ -96,7 +96,7 @@ def test_the_same_batches(
 def test_streams_go_on_where_they_were(
     spark: "SparkSession", connector: str, kinds: Kinds, tmp_path: Path
 ) -> None:
-    """New records, new partitions, and less a batch than before."""
+    """New records, new partitions, and fewer records per batch than before."""
     topic = kinds.create("growing", 2)
     kinds.write(topic, [*numbered(0, 30), *numbered(1, 10)])
     given = options_of(kinds.bootstrap_servers, topic, EARLIEST)
@@ -177,7 +177,7 @@ def test_the_same_is_refused(
     told: str,
 ) -> None:
     given = options_of(kinds.bootstrap_servers, kinds.plain, options)
-    with pytest.raises(Exception, match=r".+"):  # each in words of its own
+    with pytest.raises(Exception, match=r".+"):  # each with its own text
         stream(spark, connector, given, tmp_path / connector)
     with pytest.raises(Exception, match=r".+") as refused:
         stream(spark, OURS, given, tmp_path / OURS)
@@ -187,7 +187,7 @@ def test_the_same_is_refused(
 def test_an_ending_timestamp_is_refused(
     spark: "SparkSession", kinds: Kinds, tmp_path: Path
 ) -> None:
-    """The connector overlooks it."""
+    """The connector does not detect it."""
     given = options_of(kinds.bootstrap_servers, kinds.plain, {"endingTimestamp": str(START)})
     with pytest.raises(Exception, match=r"(?i)endingTimestamp"):
         stream(spark, OURS, given, tmp_path / OURS)

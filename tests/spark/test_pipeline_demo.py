@@ -20,5 +20,5 @@ def test_orders_by_the_minute_come_through_spark():
     said = done.stdout + done.stderr[-3000:]
     assert done.returncode == 0, said
     assert "OK: 50 sums of 6,000 orders came through Spark, each once and correct" in done.stdout
-    # It was ended by SIGTERM, and had read everything, the order that closes the windows too.
+    # SIGTERM ended it after it had read everything, including the order that closes the windows.
     assert "window: stopped: 6,001 rows in" in done.stdout, said

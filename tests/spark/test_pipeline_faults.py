@@ -1,4 +1,4 @@
-"""`pipeline run` is killed, and run again: with an exactly-once sink every row is there once.
+"""`pipeline run` is killed and restarted: with an exactly-once sink every row appears once.
 
 SPARK_JUDGE=1 (`make spark-judge`) kills it more often, and in both ways.
 """
@@ -24,16 +24,16 @@ from tools.kafka import RealKafka
 from tools.kafka.java import run
 from tools.kafka.releases import FALLBACK
 
-PATIENCE = 180.0  # seconds a run may take to have something written, or to come to its end
+PATIENCE = 180.0  # seconds in which a run writes something, or ends
 JUDGED = os.environ.get("SPARK_JUDGE") == "1"
 WAYS = ["all of it", "its own process"] * 3 if JUDGED else ["all of it"]
-"""What SIGKILL takes: the tree of processes with the JVM in it; or what the user has started, where
-the JVM finds out by itself that nobody wants it any more, and may write for a moment."""
+"""What SIGKILL hits: the whole process tree with the JVM; or only the process that the user
+started, in which case the JVM detects later that its parent is gone, and may write for a moment."""
 PARTITIONS = 3
 EPOCH = 3_000  # records
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 QUIET_MS = 5_000
-"""Without a record for so long, the console consumer takes it that there are no more."""
+"""Seconds without a record after which the console consumer assumes that there are no more."""
 
 Process = subprocess.Popen[bytes]
 
@@ -98,14 +98,14 @@ def started(arguments: list[str], folder: Path) -> Process:
 
 
 def said(folder: Path) -> str:
-    """The last words of the runs."""
+    """The last output lines of the runs."""
     return (folder / "said.log").read_text()[-3000:]
 
 
 async def written(
     kafka: RealKafka, topic: str, least: int, process: subprocess.Popen[bytes]
 ) -> int:
-    """Where the topic's partitions end, all together, once that is `least` or more."""
+    """The sum of the partitions' end offsets, once it is at least `least`."""
     servers = kafka.bootstrap_servers
     async with AIOKafkaConsumer(topic, bootstrap_servers=servers) as consumer:
         while process.poll() is None:
@@ -117,7 +117,7 @@ async def written(
 
 
 def kill_it(process: Process, way: str) -> list[int]:
-    """Kill it; process ids of what it has started."""
+    """Kill it; return the process ids of its descendants."""
     children = below(process.pid)
     for pid in [process.pid, *(children if way == WAYS[0] else ())]:
         kill(pid)
@@ -126,7 +126,7 @@ def kill_it(process: Process, way: str) -> list[int]:
 
 
 def end(orphans: list[int]) -> None:
-    """Wait until what was left behind has ended by itself."""
+    """Wait until the remaining processes have ended by themselves."""
     deadline = time.monotonic() + PATIENCE
     while left := [pid for pid in orphans if is_there(pid)]:
         if time.monotonic() > deadline:
@@ -137,7 +137,7 @@ def end(orphans: list[int]) -> None:
 
 
 def values(kafka: RealKafka, topic: str) -> list[str]:
-    """Of all committed records."""
+    """The values of all committed records."""
     if not JUDGED:
         return [record.value.decode() for record in stored(kafka, topic, PARTITIONS)]
     arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--topic", topic]

@@ -1,4 +1,4 @@
-"""Pipelines run to their end: the ready ones against Kafka, and how a stream is ended."""
+"""Pipelines run to their end: the bundled ones against Kafka, and how a stream is ended."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_progress_contains_the_lag_of_the_stream(
 
 
 ENDLESS = Source("rate-micro-batch", {"rowsPerBatch": "1000", "numPartitions": "2"})
-"""A source that always has more: one batch follows the other."""
+"""A source that always has more records: batches follow each other without a pause."""
 
 
 def batches(checkpoint: Path, log: str) -> list[str]:
@@ -176,7 +176,7 @@ def test_a_stopped_stream_ends_after_its_batch(spark: SparkSession, tmp_path: Pa
     summary = run(pipeline, spark=spark, stop=stop, report=report)
     assert summary.ended == "stopped"
     assert summary.batches >= 3
-    # Every batch that was begun was committed: none will be run twice.
+    # Every batch that had begun was committed: none will run twice.
     assert batches(checkpoint, "offsets") == batches(checkpoint, "commits")
     assert not spark.streams.active
     # The next run continues after it.

@@ -1,4 +1,5 @@
-"""What may die while Spark reads: the driver, a Python worker, the stream's own process, a broker.
+"""Processes that may die while Spark reads: the driver, a Python worker, the stream's own process,
+a broker.
 
 SPARK_JUDGE=1 (`make spark-judge`) kills the driver at more moments.
 """
@@ -47,8 +48,8 @@ if JUDGED:
 def test_a_killed_driver_loses_and_doubles_nothing(
     kinds: Kinds, tmp_path: Path, moments: list[tuple[int, str]]
 ) -> None:
-    """From the end of the topic on: what was written since the first start, the batch in which
-    the driver died included, comes out once a batch number, whenever it died."""
+    """Starts at the end of the topic. Everything written since the first start, including the
+    batch in which the driver died, comes out once per batch number, whenever it died."""
     topic = kinds.create("killed", 3)
     kinds.write(topic, numbered(0, 25))  # not to be read
     options = options_of(kinds.bootstrap_servers, topic, {"maxOffsetsPerTrigger": "40"})
@@ -78,7 +79,7 @@ def run_driver(asked: dict[str, Any], folder: Path) -> int:
         return subprocess.run(
             [sys.executable, "-m", "tests.spark.stream_driver", json.dumps(asked)],
             cwd=ROOT,
-            env={**os.environ, "TMPDIR": str(folder)},  # what a killed driver leaves behind
+            env={**os.environ, "TMPDIR": str(folder)},  # for the files that a killed driver leaves
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -96,7 +97,7 @@ def test_a_killed_worker_is_replaced(spark: "SparkSession", kinds: Kinds) -> Non
 
     def kill_one() -> bool:
         for pid in workers(jvm()):
-            # One that reads now: it has threads beside its first, those of the client.
+            # A worker that is reading: it has further threads, those of the client.
             if threads(pid) > 1 and kill(pid):
                 killed.append(pid)
                 return True
@@ -104,7 +105,7 @@ def test_a_killed_worker_is_replaced(spark: "SparkSession", kinds: Kinds) -> Non
 
     before = {row[0] for row in frame.selectExpr("max(offset)").collect()}  # workers are warm
     until = time.monotonic() + PATIENCE
-    while not killed:  # a read may be over before one of its workers is seen at work
+    while not killed:  # a read may end before one of its workers is observed
         assert time.monotonic() < until, "no read lasted until one of its workers was killed"
         row = asked_while(lambda: totals(frame), kill_one)
     assert before == {row["last"]} == {count // 6 - 1}
@@ -156,7 +157,7 @@ def test_the_streams_own_process_is_killed(
 def test_a_pattern_stream_continues_after_all_its_topics_were_deleted(
     spark: "SparkSession", tmp_path: Path, restarted: bool
 ) -> None:
-    """The topic is created again while the query waits, or is stopped: all of it is read, although
+    """The topic is recreated while the query waits, or is stopped: all of it is read, although
     new queries begin at the latest offset."""
     with FakeCluster(1, {"wiped": 1}) as cluster:
         told = {"subscribePattern": "wiped.*", "failOnDataLoss": "false"}
@@ -200,7 +201,7 @@ def fill(cluster: FakeCluster, count: int) -> None:
 
 
 def committed_end(checkpoint: Path) -> str:
-    """Where the newest micro-batch that was committed ends, as the checkpoint has it."""
+    """The end of the last committed micro-batch, according to the checkpoint."""
     newest = max((int(each.name) for each in (checkpoint / "commits").glob("[0-9]*")), default=0)
     return (checkpoint / "offsets" / str(newest)).read_text().splitlines()[-1]
 
@@ -249,7 +250,8 @@ def totals(frame: Any) -> "Row":
 
 
 def asked_while(ask: "Callable[[], Row]", act: Callable[[], bool]) -> "Row":
-    """The answer, asked for in a thread while `act` is tried until it did what it was to do."""
+    """Run the request in a thread, and repeat `act` until it has had its effect; return the
+    answer."""
     answers: list[Row] = []
     errors: list[BaseException] = []
 

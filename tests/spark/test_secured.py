@@ -1,8 +1,8 @@
 """A cluster with authentication and authorization: TLS, SASL and ACLs.
 
-Each way in, by Spark's options to the letter, is tried by a batch written, a stream that reads and
-writes exactly once, and a batch read; where Spark's own connector can be had it reads by the same
-options. Who comes in has the rights that docs/spark.md tells of, and no other.
+Each login method, with exactly Spark's options, is tested with a batch write, an exactly-once
+stream and a batch read. If Spark's own connector is available, it reads with the same options. The
+users have the permissions that docs/spark.md lists, and no others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.real
 
 ROWS = 60
-PASSWORD = "it's; = alice"  # what a login line has to quote
+PASSWORD = "it's; = alice"  # a login line has to quote this
 MODULES = "org.apache.kafka.common.security"
 
 Options = dict[str, str]
@@ -62,8 +62,8 @@ async def give_rights(cluster: KafkaCluster) -> None:
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[KafkaCluster]:
-    """TLS clients have to show a certificate, unless they log in by SASL; who comes in plainly may
-    do everything."""
+    """TLS clients have to present a certificate, unless they log in by SASL; plaintext clients
+    may do everything."""
     listener = "listener.name.sasl_plaintext"
     module = f"{MODULES}.oauthbearer.OAuthBearerLoginModule"
     config = {
@@ -92,7 +92,8 @@ def logging_in(mechanism: str, password: str = PASSWORD) -> Options:
 
 @pytest.fixture
 def token_endpoint() -> Iterator[str]:
-    """Where a client of the right name and secret gets a token; its address."""
+    """An endpoint that issues tokens to a client with the right id and secret; yield its
+    address."""
     with HTTPServer(("127.0.0.1", 0), TokenEndpoint) as server:
         serving = threading.Thread(target=server.serve_forever, args=(0.05,))
         serving.start()
@@ -117,7 +118,7 @@ class TokenEndpoint(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps({"access_token": token, "expires_in": 600}).encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: who asked shows in what the test reads."""
+        """Log nothing: the test's result shows who sent requests."""
 
 
 def with_a_token(endpoint: str) -> Options:
@@ -147,7 +148,7 @@ def showing(security: Security) -> Options:
 
 
 def way_in(cluster: KafkaCluster, way: str, folder: Path) -> Options:
-    """The options of one of `WAYS`."""
+    """The options of one login method of `WAYS`."""
     listener, _, rest = way.partition(", ")
     assert cluster.security is not None
     security = cluster.security
@@ -174,7 +175,7 @@ def way_in(cluster: KafkaCluster, way: str, folder: Path) -> Options:
 
 
 IN_SHORT = {"SASL_PLAINTEXT, OAUTHBEARER", "SSL, certificate in a file", "SASL_SSL, SCRAM-SHA-256"}
-"""The ways of `make test`."""
+"""The login methods of `make test`."""
 
 WAYS = [
     "SASL_PLAINTEXT, PLAIN",
@@ -219,7 +220,7 @@ def test_a_batch_a_stream_and_a_batch(
     finally:
         query.stop()
 
-    # Java's client asks no endpoint that its JVM was not started for.
+    # Java's client only queries endpoints that its JVM was configured with at start.
     for form in (OURS, "kafka") if connector_class_path and not with_token else (OURS,):
         batch = spark.read.format(form).options(**options, subscribe=second).load()
         found = [row[0] for row in batch.selectExpr("string(value)").collect()]

@@ -1,4 +1,4 @@
-"""The session that the tests share, and whether a pipeline finds an existing one."""
+"""The session that the tests share, and how a pipeline finds an existing one."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""Spark writes and reads with Kerberos, by a keytab that is among its files."""
+"""Spark writes and reads with Kerberos, using a keytab that is among its files."""
 
 import os
 import subprocess

@@ -1,8 +1,8 @@
-"""Exactly once on a real Spark and a real Kafka: crashes at every step, Java's word on the outcome.
+"""Exactly once on a real Spark and a real Kafka: crashes at every step; Java verifies the result.
 
-Each crash has a stream, a checkpoint and a topic of its own. A task that crashes is tried again by
-Spark; a query that fails is started again, and replays its epoch. In the end Java's console
-consumer reads all topics together: every value has to be there once.
+Each crash has its own stream, checkpoint and topic. Spark retries a task that crashes; a query that
+fails is restarted, and replays its epoch. At the end Java's console consumer reads all topics
+together: every value must appear once.
 
 SPARK_JUDGE=1 (`make spark-judge`) crashes in more ways.
 """
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 QUIET_MS = 15_000
-"""Without a record for so long, the console consumer takes it that there are no more."""
+"""Seconds without a record after which the console consumer assumes that there are no more."""
 WAYS = ["raise", "kill"] if os.environ.get("SPARK_JUDGE") == "1" else ["kill"]
 IN_SHORT = {"first rows sent", "mark sent", "committed"}
-"""Where a task crashes in `make test`; `make test-long` has the other points."""
+"""The points at which a task crashes in `make test`; `make test-long` has the others."""
 FILES, LINES = 4, 200
 RUNS = 4
 
@@ -45,15 +45,15 @@ def spark(spark: "SparkSession") -> "SparkSession":
 
 @pytest.fixture(scope="module")
 def prefix() -> str:
-    """Of the names of all topics that Java is to judge."""
+    """The prefix of the names of all topics that Java verifies."""
     return f"judged-{uuid.uuid4().hex[:8]}"
 
 
 def exactly_once(
     spark: "SparkSession", kafka: RealKafka, folder: Path, name: str, **crash: str
 ) -> int:
-    """Write a stream of FILES * LINES values, starting its query again as often as it fails; how
-    often that was."""
+    """Write a stream of FILES * LINES values, restarting its query whenever it fails; return the
+    number of restarts."""
     kafka.create_topic(name, 3, None, {})
     frame = lines_of_text(spark, folder, files=FILES, lines=LINES, prefix=name)
     frame = frame.selectExpr("value", "substring(value, -1) as key")
@@ -102,7 +102,7 @@ def test_the_driver_crashes_in_its_commit(
 def test_without_it_a_replay_doubles(
     spark: "SparkSession", kafka: RealKafka, tmp_path: Path, topic: Topics
 ) -> None:
-    """What the others would see if the marks were not: the crash is one that matters."""
+    """The crash matters: without the marks, a replay writes duplicates."""
     name = topic(3)
     frame = lines_of_text(spark, tmp_path, files=2, lines=LINES, prefix=name)
     crash: dict[str, Any] = {"crashat": DRIVER_POINTS[0], "crashonce": str(tmp_path / "once")}
@@ -132,7 +132,7 @@ def test_replayed_epoch_with_other_rows_raises(
 def test_replayed_epoch_with_other_tasks_raises(
     spark: "SparkSession", kafka: RealKafka, tmp_path: Path, topic: Topics
 ) -> None:
-    """Written by two tasks, and replayed by one that has other rows than either."""
+    """Two tasks write it, and one with different rows from either replays it."""
     name = topic(3)
     frame = lines_of_text(spark, tmp_path, files=2, lines=LINES, prefix=name)
     crash: dict[str, Any] = {"crashat": DRIVER_POINTS[0], "crashonce": str(tmp_path / "once")}
@@ -167,7 +167,7 @@ def test_a_batch_write_under_a_name(spark: "SparkSession", kafka: RealKafka, pre
 def test_foreach_batch_under_a_name(
     spark: "SparkSession", kafka: RealKafka, prefix: str, tmp_path: Path
 ) -> None:
-    """It fails once its first epoch is written, and is started again."""
+    """It fails once its first epoch is written, and is restarted."""
     name = f"{prefix}-foreach"
     kafka.create_topic(name, 3, None, {})
     options = {
@@ -197,7 +197,7 @@ def test_foreach_batch_under_a_name(
 def test_foreach_batch_writes_two_topics_under_one_name(
     spark: "SparkSession", kafka: RealKafka, prefix: str, tmp_path: Path
 ) -> None:
-    """It fails once both are written, and again between the two; then it is started again."""
+    """It fails once both are written, and again between the two; then it is restarted."""
     names = [f"{prefix}-fan-{number}" for number in range(2)]
     for name in names:
         kafka.create_topic(name, 3, None, {})
@@ -234,7 +234,7 @@ def test_foreach_batch_writes_two_topics_under_one_name(
 
 
 def test_java_sees_every_value_once(spark: "SparkSession", kafka: RealKafka, prefix: str) -> None:
-    """All topics that the tests before have written, by the console consumer, read_committed."""
+    """The console consumer reads all topics of the earlier tests with read_committed."""
     arguments = ["--bootstrap-server", kafka.bootstrap_servers, "--include", f"{prefix}-.*"]
     arguments += ["--from-beginning", "--isolation-level", "read_committed"]
     lines = run(CONSOLE, [*arguments, "--timeout-ms", str(QUIET_MS)], FALLBACK, timeout=240)

@@ -1,4 +1,4 @@
-"""What may die while Spark writes: the driver with all its processes, and brokers.
+"""Processes that may die while Spark writes: the driver with all its processes, and brokers.
 
 SPARK_JUDGE=1 (`make spark-judge`) kills the driver at every step of a write.
 """
@@ -38,8 +38,8 @@ Topics = Callable[..., str]
 def test_a_killed_driver_writes_every_record_once(
     kafka: RealKafka, kinds: Kinds, topic: Topics, tmp_path: Path
 ) -> None:
-    """Each driver but the last dies in an epoch of its own, or in that which the one before it
-    left unfinished."""
+    """Each driver but the last dies in its own epoch, or in the one that its predecessor left
+    unfinished."""
     source, target = kinds.create("sunk", 3), topic(3)
     for partition in range(3):
         kinds.write(source, numbered(partition, 40 * (len(MOMENTS) + 2)))
@@ -74,7 +74,7 @@ def run_driver(asked: dict[str, str], folder: Path) -> int:
 
 
 def told(folder: Path) -> str:
-    """The last words of the drivers."""
+    """The last output lines of the drivers."""
     return (folder / "driver.log").read_text()[-3000:]
 
 
@@ -83,7 +83,7 @@ def told(folder: Path) -> str:
 def test_brokers_are_killed_in_a_write(
     spark: "SparkSession", kafka3: OwnCluster, topic3: Topics, tmp_path: Path
 ) -> None:
-    """Two streams at once, one of each guarantee, while two brokers die and come back."""
+    """Two concurrent streams, one per guarantee, while two brokers die and restart."""
     spark.dataSource.register(CrashingSink)
     topics = {"at_least_once": topic3(6), "exactly_once": topic3(6)}
     queries = {}
@@ -122,7 +122,7 @@ def started(
 
 
 def kill_some(kafka: OwnCluster, query: "StreamingQuery") -> None:
-    """Kill two brokers, one after the other, each once an epoch more is through."""
+    """Kill two brokers, one after the other, each after one more epoch has completed."""
     for number, node in enumerate(kafka.node_ids[:2]):
         deadline = time.monotonic() + PATIENCE
         while query.isActive and len(query.recentProgress) <= number:

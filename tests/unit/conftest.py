@@ -36,7 +36,8 @@ def _refuse(*_: object) -> NoReturn:
 
 @pytest.fixture(autouse=True)
 def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Deliver at once where idle time is skipped: it must not skip a delivery, nor work."""
+    """Deliver at once where idle time is skipped: the loop must skip neither deliveries nor
+    work."""
     if request.node.get_closest_marker("unhurried") and LOCAL_SOCKETS:
         monkeypatch.setattr(ThreadPool, "run", _refuse)
         with local_sockets(dial, broker_server):
@@ -54,7 +55,7 @@ def _of_package(each: object) -> bool:
 def package_objects() -> Callable[[], list[object]]:
     """Returns all objects of this package's classes, except for the embedded broker's."""
     gc.collect()  # clients of other tests, whose event loops are closed
-    gc.unfreeze()  # what was there before the first test: tests/conftest.py
+    gc.unfreeze()  # objects from before the first test: tests/conftest.py
     before = [each for each in gc.get_objects() if _of_package(each)]
     gc.freeze()
     return lambda: [*before, *(each for each in gc.get_objects() if _of_package(each))]

@@ -1,4 +1,4 @@
-"""A cluster of three embedded brokers, and an admin client of it."""
+"""A cluster of three embedded brokers, and an admin client for it."""
 
 from collections.abc import AsyncIterator
 

@@ -125,7 +125,7 @@ async def test_listed_groups_are_described_by_their_type(
 async def test_group_is_described_although_its_type_changed_since_it_was_listed(
     newest: int,
 ) -> None:
-    """Version 5 of DescribeGroups reports a group that is no classic one as dead, 6 as unknown."""
+    """Version 5 of DescribeGroups reports a non-classic group as dead, version 6 as unknown."""
     async with (
         FakeCluster(
             1, {"orders": 6}, api_versions={ApiKey.DESCRIBE_GROUPS: (0, newest)}

@@ -52,7 +52,8 @@ async def admin(brokers: FakeCluster) -> AsyncIterator[AIOKafkaAdminClient]:
 async def with_a_death(
     brokers: FakeCluster, api: ApiKey, call: Awaitable[Mapping[Any, Any]]
 ) -> Mapping[Any, Any]:
-    """The results of a call, whose request to a broker is never answered, because it dies."""
+    """The results of a call whose request to a broker is never answered, because the broker
+    dies."""
     fault = brokers.control(api, node=DYING, drop=True, times=None)
     task = asyncio.ensure_future(call)
     async with asyncio.timeout(60):

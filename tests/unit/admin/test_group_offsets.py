@@ -181,7 +181,7 @@ async def test_only_groups_with_a_retriable_error_are_requested_again(
             if group.group_id == "group-4":
                 group.topics[0].partitions[0].error_code = UnstableOffsetCommitError.errno
 
-    await admin.list_consumer_groups_offsets(GROUPS)  # learns of the new coordinator
+    await admin.list_consumer_groups_offsets(GROUPS)  # finds the new coordinator
     before = len(brokers.requests)
     brokers.control(ApiKey.OFFSET_FETCH, after_handling=True, edit=fail)
     results = await admin.list_consumer_groups_offsets(GROUPS)

@@ -1,4 +1,4 @@
-"""Every code block of docs/admin.md is run, as it stands; its table names methods that exist."""
+"""Runs every code block of docs/admin.md unchanged; its table names methods that exist."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Responses about many groups are read in slices, and like the generated classes read them."""
+"""Responses about many groups are read in slices, with the generated classes' results."""
 
 import asyncio
 from typing import Any
@@ -58,7 +58,7 @@ def wire(response: Any, version: int) -> bytes:
 
 
 def decoded(data: bytes, version: int) -> dict[str, GroupAnswer]:
-    """What was read, in the form of `read_fetch`."""
+    """The result, in the form of `read_fetch`."""
 
     async def read() -> dict[str, GroupAnswer]:
         answer = OffsetsAnswer.decode(Reader(data), version)
@@ -142,7 +142,7 @@ async def test_event_loop_runs_while_offsets_are_read(monkeypatch: pytest.Monkey
 async def test_event_loop_runs_while_groups_are_listed(
     brokers: FakeCluster, admin: AIOKafkaAdminClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A listing of 10,000 groups: a yield every 32 groups, with slices of no length."""
+    """A listing of 10,000 groups yields every 32 groups, with slices of zero length."""
     monkeypatch.setattr(large_metadata, "SLICE", 0)
     many = [ListedGroup(f"g{number}", "consumer", "Empty", "classic") for number in range(10_000)]
 

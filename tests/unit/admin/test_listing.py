@@ -15,7 +15,7 @@ from aiokafka_lite.testing import ApiKey, FakeCluster
 pytestmark = pytest.mark.unhurried
 
 GROUPS = [f"group-{number}" for number in range(6)]
-"""Enough for every broker to coordinate some."""
+"""Enough groups for every broker to coordinate some."""
 
 
 @pytest.fixture

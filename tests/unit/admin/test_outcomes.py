@@ -1,4 +1,4 @@
-"""The account of a call's items: what stays pending, what fails, and with which error."""
+"""The outcomes of a call's items: which stay pending, which fail, and with which error."""
 
 import pytest
 

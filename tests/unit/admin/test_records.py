@@ -204,7 +204,7 @@ async def test_the_lag_of_a_group(admin: AIOKafkaAdminClient, brokers: FakeClust
         both = (await admin.lag("g", [ONE, TWO])).raise_for_errors()
         assert (both[TWO].committed, both[TWO].lag) == (None, 1)
         await admin.delete_records({ONE: RecordsToDelete(8)})
-        assert (await admin.lag("g")).value(ONE).lag == 2  # what was deleted is no longer behind
+        assert (await admin.lag("g")).value(ONE).lag == 2  # deleted records no longer count as lag
     assert dict(await admin.lag("no such group")) == {}
     brokers.control(ApiKey.OFFSET_FETCH, error=GroupAuthorizationFailedError, times=None)
     with pytest.raises(GroupAuthorizationFailedError):

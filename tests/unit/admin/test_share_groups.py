@@ -1,4 +1,4 @@
-"""Share groups, mostly with responses that are made here."""
+"""Share groups, mostly with responses that the tests build."""
 
 import asyncio
 from typing import Any

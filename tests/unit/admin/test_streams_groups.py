@@ -1,4 +1,4 @@
-"""Streams groups; the embedded broker has none, so the responses are made here."""
+"""Streams groups; the embedded broker has none, so the tests build the responses."""
 
 import asyncio
 from typing import Any

@@ -125,7 +125,7 @@ async def test_only_transactions_with_a_retriable_error_are_requested_again(
             if each.transactional_id == "b":
                 each.error_code = GroupLoadInProgressError.errno
 
-    await admin.describe_transactions(["a", "b"])  # learns of the coordinator
+    await admin.describe_transactions(["a", "b"])  # finds the coordinator
     before = len(brokers.requests)
     brokers.control(ApiKey.DESCRIBE_TRANSACTIONS, after_handling=True, edit=load)
     (await admin.describe_transactions(["a", "b"])).raise_for_errors()

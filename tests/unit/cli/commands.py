@@ -1,4 +1,4 @@
-"""Runs commands as a user does: in a process of their own, with pipes and without a terminal."""
+"""Runs commands as a user does: in a separate process, with pipes and without a terminal."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ LISTENING = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL);"
     " os.execv(sys.argv[1], sys.argv[1:])",
 )
-PATIENCE = 60  # seconds for a command, on a machine that is busy with others
+PATIENCE = 60  # seconds for a command, on a busy machine
 
 
 def environment(bootstrap: str, home: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A command in a terminal of its own, driven by what it prints."""
+"""A command in its own terminal, driven by its output."""
 
 import codecs
 import os

@@ -1,4 +1,4 @@
-"""The standalone broker: its output, its end, invalid options, and durability."""
+"""The standalone broker: its output, its exit, invalid options, and durability."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What is added while `consume` follows topics: partitions, and topics of a pattern."""
+"""What appears while `consume` follows topics: partitions, and topics of a pattern."""
 
 import argparse
 import os
@@ -74,7 +74,7 @@ async def test_time_counts_in_added_partitions(kafka_broker: FakeCluster) -> Non
             kafka_broker.produce("orders", b"x", partition=1, timestamp_ms=moment)
         kafka_broker.produce("orders", b"x", partition=2, timestamp_ms=NOON - 1)
         found = {tp.partition: offset for tp, offset in (await added()).items()}
-        # None is late enough in partition 2: it begins with what is still to come.
+        # No record in partition 2 is late enough: reading begins with future records.
         assert found == {1: 2, 2: 1, 3: 0}
 
 

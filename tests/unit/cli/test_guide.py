@@ -1,4 +1,4 @@
-"""Every shell block of docs/cli.md is run, in order, and prints what the block after it shows."""
+"""Runs every shell block of docs/cli.md in order; each prints what the block after it shows."""
 
 import os
 import stat

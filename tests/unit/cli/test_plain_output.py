@@ -1,4 +1,4 @@
-"""No verb writes an escape code unless a terminal reads it, whatever TERM says."""
+"""No verb writes an escape code unless a terminal reads it, regardless of TERM."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ RED = "\x1b[31m"
 
 SILENT = {"produce", "profile list"}
 
-# What each verb is given, by verb and action; {empty} is a file without bytes.
+# Arguments by verb and action; {empty} is a file without bytes.
 CALLS = {
     "acl create": "--allow User:a --operation read --topic orders",
     "acl delete": "--yes",
@@ -84,7 +84,7 @@ CALLS = {
     "user delete": "a --yes",
     "user list": "",
 }
-# They run for long, need Spark, or write a file: a terminal changes nothing for them.
+# They run for a long time, need Spark, or write a file: a terminal changes nothing for them.
 NOT_CALLED = {"broker", "pipeline demo", "pipeline doctor", "pipeline pack", "pipeline run"}
 
 

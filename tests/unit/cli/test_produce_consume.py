@@ -1,4 +1,4 @@
-"""`produce` and `consume`, in processes of their own, against the embedded broker."""
+"""`produce` and `consume`, in separate processes, against the embedded broker."""
 
 import json
 import os
@@ -323,7 +323,7 @@ def test_a_commit_that_a_member_may_repeat_is_repeated(
 ) -> None:
     kafka_broker.create_topic("orders", 1)
     kafka_broker.produce("orders", b"a")
-    # The coordinator has not told the member so in a heartbeat: it still is one.
+    # No heartbeat response has told the member yet: it is still a member.
     kafka_broker.control(ApiKey.OFFSET_COMMIT, error=UnknownMemberIdError)
     process = shell.start(
         *("consume", "orders", "-g", "kitchen", "-X", "group.protocol=consumer"),

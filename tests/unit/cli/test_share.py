@@ -24,7 +24,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def shell(kafka_broker: FakeCluster, tmp_path: Path) -> Shell:
-    """With four records, and a share group that begins with the first."""
+    """A topic with four records, and a share group that begins with the first."""
     shell = Shell(kafka_broker.bootstrap_servers, tmp_path)
     for number in range(4):
         kafka_broker.produce("jobs", b"%d" % number)
@@ -34,7 +34,7 @@ def shell(kafka_broker: FakeCluster, tmp_path: Path) -> Shell:
 
 
 def read(shell: Shell, count: int, *flags: str) -> list[tuple[int, str]]:
-    """The delivery counts and values of so many records."""
+    """The delivery counts and values of this many records."""
     arguments = ("consume", "jobs", "--share-group", "g", "-n", str(count), *flags)
     lines = shell.ok(*arguments, "-f", r"%D %v\n").decode().splitlines()
     return [(int(line.split()[0]), line.split()[1]) for line in lines]

@@ -1,4 +1,4 @@
-"""What needs a terminal: prompts, Ctrl-C, and no escape codes."""
+"""Features that need a terminal: prompts, Ctrl-C, and no escape codes."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One broker's connections: attempts per purpose, the backoff, losses, moves and closing."""
+"""One broker's connections: attempts per purpose, the backoff, losses, moves and close."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ class TestRefresh:
         kafka.answers[ApiKey.METADATA] = answer_slowly
         await cluster.refresh(soon())
         before = len(kafka.metadata_requests)
-        await cluster.refresh(soon())  # it knows by now how long they take
+        await cluster.refresh(soon())  # it has measured how long they take
         assert len(kafka.metadata_requests) == before + 1
 
     async def test_auto_create_flag_is_sent(self, tiny_kafka, cluster_of, soon):

@@ -18,7 +18,7 @@ INTERVAL = 0.05
 
 
 class Rig:
-    """A watch, the cluster it asks, and the errors that it left with."""
+    """A watch, and the cluster that it queries."""
 
     def __init__(self, fake: FakeCluster, cluster: Cluster, tasks: TaskOwner) -> None:
         self.fake = fake

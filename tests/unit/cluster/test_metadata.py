@@ -340,8 +340,8 @@ def test_metadata_requests(asked, api_version, topics, auto_create):
 class MergeModel(RuleBasedStateMachine):
     """Compares random responses with a model that keeps the expected state of each partition.
 
-    The model: (topic id, leader, epoch) a partition, in one flat dictionary; a reported partition
-    replaces it unless same topic, both epochs known, and older.
+    The model: (topic id, leader, epoch) per partition, in one flat dictionary. A reported partition
+    replaces an entry unless it has the same topic, both epochs are known, and it is older.
     """
 
     names = ("a", "b", "c")

@@ -1,4 +1,4 @@
-"""When a client gives up its brokers and bootstraps again."""
+"""When a client abandons its brokers and bootstraps again."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from aiokafka_lite.net.handshake import OtherBrokerError
 
 def test_time_counts_from_the_first_failed_attempt() -> None:
     recovery = Recovery(300.0)
-    assert recovery.overdue(1000.0) is None  # nothing was asked
+    assert recovery.overdue(1000.0) is None  # no request was sent
     recovery.on_attempt(1000.0)
     recovery.on_attempt(1200.0)
     assert recovery.overdue(1299.9) is None

@@ -328,7 +328,7 @@ class TestCoordinators:
         async def speak_http(reader, writer):
             await reader.read(1)
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            coordination.node_id = 1  # by now, the cluster knows
+            coordination.node_id = 1  # the cluster has updated it
             writer.close()
 
         port = kafka.brokers[2].port

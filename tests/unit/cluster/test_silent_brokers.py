@@ -1,4 +1,4 @@
-"""Brokers that fall silent, and are left once the cluster has removed them."""
+"""Brokers that stop responding, and are abandoned once the cluster has removed them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -43,7 +43,7 @@ async def cluster(tiny: TinyKafka, cluster_of: Callable[..., Cluster]) -> Cluste
 async def ask(
     cluster: Cluster, node_id: int, *, held: float = 0.0
 ) -> "asyncio.Future[FetchResponse]":
-    """Send a fetch that the broker may hold for so many seconds."""
+    """Send a fetch that the broker may hold for this many seconds."""
     connection = await cluster.broker(node_id).connection(Purpose.FETCH)
     version = connection.version_of(FetchRequest)
     answer = connection.send(FetchRequest(), version, timeout=5.0 + held)

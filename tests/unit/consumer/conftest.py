@@ -1,4 +1,4 @@
-"""What the consumer's tests share: a cluster, consumers of it, and both builds of the delivery."""
+"""Fixtures of the consumer's tests: a cluster, its consumers, and both builds of the delivery."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import import_module
@@ -81,7 +81,7 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 @pytest.fixture
 async def make(cluster: FakeCluster) -> AsyncIterator[MakeConsumer]:
-    """Makes consumers of the cluster, quick to try again; they are stopped at the end."""
+    """Makes consumers of the cluster that retry quickly; stops them at the end."""
     made: list[AIOKafkaConsumer] = []
 
     def make(*topics: str, **options: object) -> AIOKafkaConsumer:

@@ -1,4 +1,4 @@
-"""Records and batches for the consumer's tests, and a way to put them into the embedded broker."""
+"""Records and batches for the consumer's tests, and functions that store them in the broker."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ def batch(
     timestamp: int = 1000,
     compression: Compression = Compression.NONE,
 ) -> bytearray:
-    """A v2 batch; the timestamp grows by one a record."""
+    """A v2 batch; the timestamp grows by one per record."""
     builder = BatchBuilder(16 * 1024 * 1024)
     for i, value in enumerate(values):
         builder.append(timestamp + i, b"k%d" % i, value, ())
@@ -52,7 +52,7 @@ def batch(
 
 
 def control_batch(base_offset: int = 0) -> bytearray:
-    """An abort marker, as a transaction leaves it."""
+    """An abort marker, as a transaction writes it."""
     builder = BatchBuilder(1024)
     builder.append(1000, b"\0\0\0\0", b"\0\0\0\0\0\0", ())
     sealed = bytearray(
@@ -65,7 +65,7 @@ def control_batch(base_offset: int = 0) -> bytearray:
 
 
 def append_batch(cluster: FakeCluster, data: bytearray, topic: str, partition: int) -> None:
-    """Put a batch at the end of a partition's log, as it is."""
+    """Append a batch to a partition's log, unchanged."""
     view = memoryview(data)
     where = cluster.partition(topic, partition)
     where.log.append(view, BatchHeader.read(view, 0), where.leader_epoch)
@@ -79,7 +79,7 @@ def append(
     topic: str = "orders",
     **options: int,
 ) -> None:
-    """Put records at the end of a partition's log, in one batch."""
+    """Append records to a partition's log, in one batch."""
     append_batch(cluster, batch(values, **options), topic, partition)
 
 

@@ -1,4 +1,4 @@
-"""Consumers in a group, for the tests: quick, in every protocol, with a diary of what they hear."""
+"""Consumers in a group, for the tests: fast, in every protocol, with a log of listener calls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -43,7 +43,7 @@ JOIN = {
 
 @asynccontextmanager
 async def members(cluster: FakeCluster, protocol: str) -> AsyncIterator[Make]:
-    """Makes members of group g, and stops them all at the end."""
+    """Makes members of group g; stops all of them at the end."""
     made: list[AIOKafkaConsumer] = []
 
     def make(*topics: str, **options: Any) -> AIOKafkaConsumer:
@@ -66,7 +66,7 @@ async def members(cluster: FakeCluster, protocol: str) -> AsyncIterator[Make]:
 
 
 class Diary(ConsumerRebalanceListener):
-    """Records the calls it gets."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, set[TopicPartition]]] = []

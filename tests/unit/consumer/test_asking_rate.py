@@ -1,4 +1,4 @@
-"""No state in which nothing can be read makes the consumer ask its brokers all the time."""
+"""In no state without readable records does the consumer send requests in a busy loop."""
 
 import asyncio
 import contextlib
@@ -24,14 +24,14 @@ P0 = TopicPartition("orders", 0)
 BACKOFF = 0.1
 WATCHED = 0.5
 MOST = 8 / BACKOFF
-"""Requests a second. In a back-off a leader and its follower are asked, a connection is made,
-metadata is refreshed; a busy loop comes to hundreds."""
+"""Requests per second. In a backoff the consumer queries a leader and its follower, connects,
+and refreshes metadata; a busy loop sends hundreds."""
 
 State = Callable[[FakeCluster, AIOKafkaConsumer], Awaitable[None] | None]
 
 
 def told(code: type[BrokerResponseError], **options: Any) -> State:
-    """Every fetch is answered so."""
+    """Every fetch gets this response."""
 
     def state(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:
         cluster.control(ApiKey.FETCH, times=None, error=code, **options)
@@ -40,7 +40,7 @@ def told(code: type[BrokerResponseError], **options: Any) -> State:
 
 
 def edited(edit: Callable[[Any], None]) -> State:
-    """Every fetch is answered at once, and so."""
+    """Every fetch gets this response at once."""
 
     def state(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:
         append(cluster, numbered(1))  # answered at once
@@ -127,13 +127,13 @@ STATES: dict[str, State] = {
 
 @pytest.mark.parametrize("reading", [False, True], ids=["", "read"])
 async def test_brokers_are_left_alone(reading: bool) -> None:
-    """All states side by side: each has brokers of its own, and is only watched."""
+    """All states concurrently: each has its own brokers, and is only observed."""
     rates = await asyncio.gather(*(rate_of(state, reading) for state in STATES.values()))
     assert not {name: rate for name, rate in zip(STATES, rates, strict=True) if rate > MOST}
 
 
 async def rate_of(state: State, reading: bool) -> float:
-    """How many requests a second a consumer makes in a state."""
+    """The number of requests per second of a consumer in a state."""
     async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
         cluster.move_leader(*P0, 0)
         consumer = AIOKafkaConsumer(

@@ -1,4 +1,4 @@
-"""What an application passes wrongly or asks at the wrong time: refused at once, by name."""
+"""Invalid arguments, and calls at the wrong time, are rejected at once with their names."""
 
 import asyncio
 import ssl
@@ -117,7 +117,7 @@ async def test_partitions_and_offsets_that_cannot_be(make: MakeConsumer) -> None
             consumer.seek(TP, offset)  # type: ignore[arg-type]  # on purpose
         with pytest.raises(ValueError, match="Offset must be a positive integer"):
             consumer.seek(TP, OffsetAndMetadata(offset, ""))  # type: ignore[arg-type]  # on purpose
-    consumer.seek(TP, OffsetAndMetadata(0, "", -1))  # of a record of an old message format
+    consumer.seek(TP, OffsetAndMetadata(0, "", -1))  # for a record in an old message format
     for epoch in (-2, 2**31):
         with pytest.raises(ValueError, match="leader epoch"):
             consumer.seek(TP, OffsetAndMetadata(0, "", epoch))

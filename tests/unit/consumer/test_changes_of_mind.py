@@ -1,6 +1,7 @@
-"""Applications that change their minds at any moment, in one group, while its coordinator moves.
+"""Applications change their subscriptions at any moment, in one group, while its coordinator moves.
 
-Whatever they did, each stops in time, nothing of them is left, and who comes after shares all.
+Whatever they did, each stops in time and leaves nothing behind, and the next members share all
+partitions.
 """
 
 import asyncio
@@ -32,10 +33,10 @@ def some_topics(chance: Random) -> list[str]:
 
 
 async def change(consumer: AIOKafkaConsumer, chance: Random) -> None:
-    """One whim."""
+    """One random action."""
     match chance.choice(WHIMS):
         case "subscribe":
-            # After a pattern or partitions another kind has to be given up first.
+            # After a pattern or an assignment, the consumer must unsubscribe first.
             with contextlib.suppress(IllegalStateError):
                 consumer.subscribe(some_topics(chance))
         case "unsubscribe":
@@ -80,7 +81,7 @@ async def test_whims(protocol: str, seed: int) -> None:
         while loop.time() < until_then:
             consumer = make(*(some_topics(chance) if chance.random() < 0.5 else ()))
             try:
-                # Some starts are given up.
+                # Some starts are abandoned.
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(consumer.start(), chance.choice([0.02, 0.1, 5, 5, 5]))
                     for _ in range(chance.randint(1, 12)):

@@ -1,5 +1,5 @@
-"""Reads, clocks, commits, rebalances and a coordinator that dawdles, in any order: never is too
-much committed, nor does it go back, and at the end it is all."""
+"""Reads, timers, commits, rebalances and a slow coordinator, in any order: a commit never covers
+too much, committed offsets never go back, and at the end everything is committed."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -18,7 +18,7 @@ PARTITIONS = [TopicPartition("t", number) for number in range(3)]
 
 
 class Dawdling(Store):
-    """Takes its time, sometimes refuses, and remembers what is in force."""
+    """Is slow, sometimes refuses, and keeps the commits in force."""
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Dawdling(Store):
 
 
 class Application:
-    """Reads, works on what it was given, and has partitions taken and given."""
+    """Reads, processes its records, and loses and gains partitions."""
 
     def __init__(self, rig: Rig, store: Dawdling, random: Random) -> None:
         self.rig = rig
@@ -56,12 +56,12 @@ class Application:
         self.rig.own(*partitions)
         for state in self.rig.positions:
             if state.position is None:
-                # As another member would: from what is committed.
+                # As another member would: from the committed offsets.
                 self.given[state.tp] = self.done[state.tp] = self.store.in_force.get(state.tp, 0)
                 state.seek(self.given[state.tp])
 
     def check(self) -> None:
-        """Nothing that is worked on was committed unasked."""
+        """No record that is still processed was committed automatically."""
         for tp, offset in self.store.in_force.items():
             assert offset <= self.done[tp], f"{tp} is committed too far"
 
@@ -115,7 +115,7 @@ async def test_in_any_order(seed: int) -> None:
         await random.choice(steps)()
         application.check()
     store.fails = 0.0
-    # Unasked, and with nothing but time: all that is done with.
+    # Automatically, after some time: everything that is processed.
     rig.commits.on_read(waiting=True)
     application.done = dict(application.given)
     owned = rig.positions.partitions()

@@ -1,4 +1,4 @@
-"""Commits of consumers in the embedded broker's groups: arguments, errors at each state, clocks."""
+"""Commits of consumers in the embedded broker's groups: arguments, errors in each state, timers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -63,7 +63,7 @@ async def make(cluster: FakeCluster) -> AsyncIterator[Make]:
             "fetch_max_wait_ms": 50,
         }
         if state in ("eager", "cooperative"):
-            # The broker waits for so long for who lost its id, and joined as another.
+            # The broker waits this long for a member that lost its id, and joined with a new one.
             defaults["session_timeout_ms"] = 500
         consumer = AIOKafkaConsumer(**{**defaults, **PROTOCOLS.get(state, {}), **options})
         if state == BY_HAND:
@@ -80,13 +80,13 @@ async def make(cluster: FakeCluster) -> AsyncIterator[Make]:
 
 @pytest.fixture(params=STATES)
 async def reader(request: pytest.FixtureRequest, make: Make) -> AIOKafkaConsumer:
-    """Started, in one of the states."""
+    """A started consumer in one of the states."""
     consumer = make(request.param)
     await consumer.start()
     return consumer
 
 
-# --- arguments, in aiokafka's words
+# --- arguments, with aiokafka's messages
 
 
 @pytest.mark.parametrize("offsets", [{}, [], 5, {ORDERS: (1, "a", 2)}, {ORDERS: "x"}])
@@ -196,7 +196,7 @@ async def test_seek_to_committed(reader: AIOKafkaConsumer, cluster: FakeCluster)
     assert (await reader.getone(ORDERS)).offset == 0
 
 
-# --- every error, at each state
+# --- every error, in each state
 
 OF_MEMBERS = reactions(
     again=f"{PASSES} {METADATA_IS_OLD} STALE_MEMBER_EPOCH",
@@ -219,7 +219,7 @@ BY_NOBODY = reactions(
 
 @pytest.mark.parametrize("state", STATES)
 async def test_a_commit_is_refused(state: str, make: Make, cluster: FakeCluster) -> None:
-    """What becomes of the commit; whatever that is, the next one succeeds after a while."""
+    """The outcome of the commit; whatever it is, the next one succeeds after a while."""
     consumer = make(state)
     await consumer.start()
     expected = dict(BY_NOBODY if state == BY_HAND else OF_MEMBERS)
@@ -243,7 +243,7 @@ async def test_a_commit_is_refused(state: str, make: Make, cluster: FakeCluster)
 
 
 def _settled(consumer: AIOKafkaConsumer) -> bool:
-    """Whether it has what it is to have."""
+    """True if it has its expected partitions."""
     core = consumer._core
     if core.group is None or ORDERS not in consumer.assignment():
         return False
@@ -254,8 +254,8 @@ def _settled(consumer: AIOKafkaConsumer) -> bool:
 async def test_a_commit_into_a_group_that_no_longer_exists_fails_and_the_member_rejoins(
     state: str, make: Make, cluster: FakeCluster
 ) -> None:
-    """All members seemed dead, such as this one on a suspended machine: the broker forgot the
-    group. For the application, that is a rebalance like any other."""
+    """All members seemed dead, such as this one on a suspended machine, and the broker removed
+    the group. For the application, that is a normal rebalance."""
     consumer = make(state)
     await consumer.start()
     cluster.state.groups.delete("g")
@@ -276,7 +276,7 @@ async def test_a_commit_into_a_group_that_no_longer_exists_fails_and_the_member_
 async def test_a_commit_to_a_share_group_says_that_the_group_does_not_exist(
     make: Make, cluster: FakeCluster
 ) -> None:
-    """Nothing was rebalanced, and a program that goes on would never commit anything."""
+    """There was no rebalance, and a program that continues would never commit anything."""
     servers = cluster.bootstrap_servers
     async with AIOKafkaShareConsumer("orders", bootstrap_servers=servers, group_id="g"):
         consumer = make(BY_HAND)
@@ -299,8 +299,8 @@ async def test_a_fenced_member_raises(state: str, make: Make, cluster: FakeClust
 async def test_a_commit_of_a_past_member_id_is_not_fenced_by_the_consumer_itself(
     state: str, make: Make, cluster: FakeCluster
 ) -> None:
-    """A static member that did not poll joins again under another member id: the broker then
-    refuses a delayed commit under the old one as that of a fenced instance."""
+    """A static member that did not poll rejoins with another member id. The broker then rejects
+    a delayed commit with the old id as coming from a fenced instance."""
     consumer = make(state, group_instance_id="i", max_poll_interval_ms=400)
     await consumer.start()
     membership = consumer._core.group.driver.membership
@@ -338,7 +338,7 @@ async def test_every_error_code_of_an_offset_fetch(
         ):
             expected[code] = "again"  # with the next epoch, or without a member id
         for code in _codes("ILLEGAL_GENERATION REBALANCE_IN_PROGRESS"):
-            expected[code] = "again"  # no broker says so to an OffsetFetch
+            expected[code] = "again"  # no broker returns this for an OffsetFetch
     found: dict[int, str] = {}
     for code in expected:
         cluster.control(ApiKey.OFFSET_FETCH, error=code)
@@ -364,8 +364,8 @@ def _codes(names: str) -> list[int]:
 async def test_a_commit_of_a_partition_that_another_member_has_by_now(
     state: str, make: Make, cluster: FakeCluster
 ) -> None:
-    """A rebalance is no misuse: the error is that of other commits that come too late, whether
-    another task has read since or not."""
+    """A rebalance is no misuse: the error is that of other late commits, whether another task
+    has read since or not."""
     consumer = make(state)
     await consumer.start()
     await consumer.getmany(timeout_ms=2000)
@@ -405,7 +405,7 @@ async def test_a_commit_after_the_consumer_left_the_group(
 
 
 async def test_a_commit_while_the_others_join_succeeds(make: Make, cluster: FakeCluster) -> None:
-    """The generation that it has is in force until all have joined."""
+    """Its generation stays in force until all have joined."""
     consumer = make("cooperative")
     await consumer.start()
     joining = cluster.control(ApiKey.JOIN_GROUP, delay=0.2)
@@ -469,7 +469,7 @@ async def test_commits_time_out_without_a_coordinator(
         fault.remove()
 
 
-# --- unasked
+# --- automatic
 
 
 @pytest.mark.parametrize("way", ["getone", "getmany", "async for"])
@@ -574,7 +574,7 @@ async def test_position_sought_during_an_auto_commit_outlasts_a_new_assignment(
 
 
 class Committing(ConsumerRebalanceListener):
-    """Commits what it is to give back."""
+    """Commits the partitions that it is about to lose."""
 
     def __init__(self, consumer: AIOKafkaConsumer, explicit: bool) -> None:
         self.consumer = consumer
@@ -603,7 +603,7 @@ async def test_a_listener_commits_revoked_partitions(
     consumer.unsubscribe()
     await until(lambda: bool(listener.told))
     assert cluster.committed("g")[ORDERS] == (6 if explicit else 7)
-    # A moment later it has left, and there is nothing to commit any more.
+    # A moment later it has left, and there is nothing left to commit.
     await until(lambda: not consumer._core.group.parting)  # type: ignore[union-attr]  # it has one
     with pytest.raises(IllegalStateError, match="Not subscribed"):
         await consumer.commit()
@@ -654,7 +654,7 @@ async def test_a_crashed_member_repeats_uncommitted_records(
 async def test_a_commit_is_cancelled_at_each_await(
     state: str, make: Make, cluster: FakeCluster
 ) -> None:
-    """Whether it was carried out or not, the next ones are, and in their order."""
+    """Whether it was carried out or not, the next ones are, in order."""
     consumer = make(state)
     await consumer.start()
     for passes in range(40):

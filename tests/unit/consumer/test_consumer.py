@@ -1,4 +1,4 @@
-"""The public face against the embedded broker: reading, seeking, stopping."""
+"""The public API against the embedded broker: reading, seeking, stopping."""
 
 import asyncio
 import gc
@@ -147,7 +147,7 @@ async def test_a_late_partition_is_fetched_although_the_buffer_is_full(
         await asyncio.sleep(0.05)  # no read waits: the third one is not fetched
         (late,) = (tp for tp, state in states.items() if state.fetched.records is None)
         assert len(await take(consumer, 100, late)) == 100
-        # Paused data is given up for those who wait.
+        # Paused data is dropped in favour of waiting readers.
         consumer.pause(*(tp for tp in states if tp != late))
         assert len(await take(consumer, 100)) == 100
         assert consumer._core.buffer.bytes <= 110_000
@@ -443,7 +443,7 @@ async def test_pause_within_the_loop(cluster: FakeCluster, make: MakeConsumer) -
         assert await consumer.getmany(timeout_ms=60) == {}
 
 
-# --- questions
+# --- queries
 
 
 async def test_offsets(cluster: FakeCluster, make: MakeConsumer) -> None:
@@ -488,7 +488,7 @@ async def test_offsets_of_the_last_fetch_are_available(
         polled = consumer.last_poll_timestamp(P0)
         assert polled is not None
         await take(consumer, 2)
-        # Empty fetches tell it too.
+        # Empty fetches report it, too.
         await until(lambda: consumer.last_poll_timestamp(P0) != polled)
         await until(lambda: consumer.highwater(P1) is not None)
         assert consumer.highwater(P1) == 0

@@ -1,4 +1,4 @@
-"""Interceptors see every record and commit, and can do no harm."""
+"""Interceptors see every record and commit, and cannot break the consumer."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ TP0 = TopicPartition("orders", 0)
 
 
 class Spy(ConsumerInterceptor):
-    """Remembers the calls it gets."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.consumed: list[object] = []
@@ -40,7 +40,7 @@ class Spy(ConsumerInterceptor):
 
 
 class Odd(ConsumerInterceptor):
-    """Leaves out every second record, and marks the others."""
+    """Drops every second record, and marks the others."""
 
     def on_consume(self, records: list[Record]) -> list[Record]:
         kept = [record for record in records if record.offset % 2]
@@ -50,7 +50,7 @@ class Odd(ConsumerInterceptor):
 
 
 class Broken(ConsumerInterceptor):
-    """Raises whatever it is asked."""
+    """Raises the given errors."""
 
     def on_consume(self, records: list[Record]) -> list[Record]:
         raise RuntimeError("consume")
@@ -114,7 +114,7 @@ async def test_exceptions_of_interceptors_are_logged(
 async def test_a_cancellation_that_an_interceptor_raises_stops_no_revocation(
     cluster: FakeCluster, make: MakeConsumer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The partition would stay assigned and withheld: it delivered no record any more."""
+    """Otherwise the partition would stay assigned but withheld, and deliver no further records."""
 
     class Cancelled(Spy):
         def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -159,7 +159,7 @@ async def test_the_argument_is_checked(make: MakeConsumer, wrong: object) -> Non
 
 
 class Forgetful(ConsumerInterceptor):
-    """Keeps the list it gives on, and empties it when it likes."""
+    """Keeps the list that it returns, and empties it later."""
 
     def __init__(self) -> None:
         self.list: list[Record] = []
@@ -181,7 +181,7 @@ async def test_the_list_is_no_longer_theirs(cluster: FakeCluster, make: MakeCons
 
 
 class Careless(ConsumerInterceptor):
-    """Gives on what are no records."""
+    """Returns objects that are not records."""
 
     def on_consume(self, records: list[Record]) -> list[Record]:
         return [(record.key, record.value) for record in records]  # type: ignore[misc]  # on purpose

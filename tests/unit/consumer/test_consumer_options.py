@@ -1,4 +1,4 @@
-"""Arguments: what is refused, and in which words."""
+"""Arguments: which are rejected, and with which messages."""
 
 import asyncio
 import ssl

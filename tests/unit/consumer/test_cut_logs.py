@@ -1,7 +1,7 @@
-"""A partition whose log is written, cut, led by others, deleted and made again, at random, while a
-consumer reads: in the end it has read, at each offset, what is there.
+"""A partition's log is written, truncated, moved to other leaders, deleted and recreated at random
+while a consumer reads: at the end it has read, at each offset, the record that is there.
 
-SEEDS (default 8) is how many walks are taken.
+SEEDS (default 8) is the number of walks.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ SEEDS = int(os.environ.get("SEEDS", "8"))
 
 
 class Walk:
-    """One partition, one consumer, and what it has read last at each offset."""
+    """One partition, one consumer, and the last record that it read at each offset."""
 
     def __init__(self, cluster: FakeCluster, consumer: AIOKafkaConsumer, seed: int) -> None:
         self.cluster = cluster
@@ -60,7 +60,7 @@ class Walk:
         limit = self.random.choice([1, 2, 300, 1000])
         try:
             lists = await self.consumer.getmany(timeout_ms=timeout_ms, max_records=limit)
-        except OffsetOutOfRangeError as error:  # without a policy: begin where the logs part
+        except OffsetOutOfRangeError as error:  # without a policy: begin where the logs diverge
             divergent = error.divergent_offsets if isinstance(error, LogTruncationError) else {}
             self.consumer.seek(P0, divergent.get(P0, 0))
             return
@@ -71,7 +71,7 @@ class Walk:
         log = self.cluster.partition(*P0).log
         back = self.random.choice([0, 1, 2, 500])
         self.cluster.truncate(*P0, max(log.end_offset - back, log.start_offset))
-        for _ in range(self.random.choice([0, 0, 1, 3])):  # perhaps it is soon longer than before
+        for _ in range(self.random.choice([0, 0, 1, 3])):  # it may soon be longer than before
             await self.write()
 
     async def lead(self) -> None:
@@ -95,7 +95,7 @@ class Walk:
         self.cluster.create_topic("orders", 1)
 
     async def end(self) -> None:
-        """Read until the last record of all is there."""
+        """Read until the very last record has arrived."""
         await self.resume()
         await self.write()
         last = b"%d" % (self.written - 1)

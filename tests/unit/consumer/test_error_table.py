@@ -1,9 +1,9 @@
-"""Every error code of Kafka in answer to each request of the consumer: it does what Java's does.
+"""Every error code of Kafka in response to each request of the consumer: it reacts like Java's.
 
 Source: FetchCollector.handleInitializeErrors, FetchSessionHandler.handleResponse,
 OffsetFetcherUtils.handleListOffsetResponse, Metadata and NetworkClient of Kafka's Java client.
-Where Java calls a code impossible (an IllegalStateException), ours tries again if the code is one
-that passes, and else tells the application.
+Where Java considers a code impossible (an IllegalStateException), this consumer retries if the code
+is retriable, and otherwise raises it to the application.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ FETCH = reactions(
     otherwise="raise",  # CORRUPT_MESSAGE and TOPIC_AUTHORIZATION_FAILED among them
 )
 
-# Java asks for new metadata after FETCH_SESSION_TOPIC_ID_ERROR only; ours after any refusal but
-# those that are the normal course of a session.
+# Java requests new metadata only after FETCH_SESSION_TOPIC_ID_ERROR; this consumer after any error
+# except those of a session's normal course.
 FETCH_AS_A_WHOLE = reactions(
     retry="FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH", otherwise="refresh"
 )
@@ -57,12 +57,12 @@ TOPIC = reactions(
 ANY_CODE = reactions(otherwise="retry")
 
 API_VERSIONS = reactions(otherwise="retry")
-del API_VERSIONS[UnsupportedVersionError.errno]  # answered in version 0, with the versions that are
+del API_VERSIONS[UnsupportedVersionError.errno]  # answered in version 0, with supported versions
 
 
 @asynccontextmanager
 async def reader(**options: Any) -> AsyncIterator[tuple[FakeCluster, AIOKafkaConsumer]]:
-    """A broker with one record, and a consumer of it that tries again at once."""
+    """A broker with one record, and a consumer of it that retries at once."""
     async with FakeCluster(topics={"orders": 3}) as cluster:
         append(cluster, [b"first"])
         consumer = AIOKafkaConsumer(
@@ -80,7 +80,7 @@ async def reader(**options: Any) -> AsyncIterator[tuple[FakeCluster, AIOKafkaCon
 
 
 def refreshes_of(consumer: AIOKafkaConsumer) -> list[bool]:
-    """Grows with every request for new metadata."""
+    """A counter that grows with every request for new metadata."""
     seen: list[bool] = []
     request_update = consumer._core.cluster.request_update
 
@@ -93,7 +93,7 @@ def refreshes_of(consumer: AIOKafkaConsumer) -> list[bool]:
 
 
 async def read(consumer: AIOKafkaConsumer, code: int, value: bytes) -> str:
-    """Whether the next record comes, or first the error, and the record then."""
+    """Whether the next record arrives, or first the error, and then the record."""
     async with asyncio.timeout(5):
         raised: KafkaError | None = None
         try:
@@ -111,7 +111,8 @@ async def test_every_error_of_a_fetched_partition() -> None:
         async with reader(fetch_max_wait_ms=5) as (cluster, consumer):
             consumer.assign([ORDERS])
             assert await read(consumer, code, b"first") == "retry"
-            # Nothing is half handed out, or an offset out of range would be asked for again after.
+            # No set is half delivered, or an offset out of range would be requested again
+            # afterwards.
             assert await consumer.getmany() == {}
             refreshes = refreshes_of(consumer)
             looked_up = cluster.count(ApiKey.LIST_OFFSETS)
@@ -153,7 +154,7 @@ async def test_every_error_of_a_position_that_is_looked_up() -> None:
             assert fault.hits == 1
             return found
 
-    # No offset is what a search by time may find; an end is asked for again.
+    # A search by time may find no offset; an end is requested again.
     table = {code: told if told == "raise" else "retry" for code, told in LIST_OFFSETS.items()}
     await assert_reactions(table, reaction_to)
 
@@ -192,7 +193,7 @@ async def test_every_error_of_a_topics_metadata() -> None:
 
 
 async def reaction_of_reader(api_key: ApiKey, code: int, **fault: Any) -> str:
-    """What a consumer does about one answer with an error, before its first record."""
+    """A consumer's reaction to one error response, before its first record."""
     async with reader() as (cluster, consumer):
         struck = cluster.control(api_key, error=code, **fault)
         consumer.assign([ORDERS])

@@ -1,5 +1,5 @@
-"""Answers to a group's requests that can be read, and say what cannot be: none is believed for
-long. The application is told by a documented error or it is asked again, and all is read."""
+"""Responses to a group's requests that are well-formed but false: none has a lasting effect. The
+application gets a documented error, or the request is retried, and everything is read."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -27,7 +27,7 @@ Edit = Callable[[Any], None]
 
 
 def set_to(**fields: Any) -> Edit:
-    """Overwrites fields of an answer."""
+    """Overwrites fields of a response."""
 
     def edit(response: Any) -> None:
         for name, value in fields.items():
@@ -64,7 +64,7 @@ def committed(**fields: Any) -> Edit:
     return edit
 
 
-# What reads may raise, once, besides nothing.
+# Errors that reads may raise, once, or not at all.
 INCONSISTENT, UNREADABLE = InconsistentGroupProtocolError, KafkaProtocolError
 
 CASES: list[tuple[str, ApiKey, str, Edit, type[KafkaError] | None]] = [
@@ -107,7 +107,8 @@ CASES: list[tuple[str, ApiKey, str, Edit, type[KafkaError] | None]] = [
 ]
 
 WAITED_FOR = ("no such partition", "a topic from nowhere", "a leader of nobody", "another leader")
-"""Nothing shows that it is not so, or will not be soon: the consumer waits until it joins again."""
+"""Nothing shows that the response is false, or soon outdated: the consumer waits until it
+rejoins."""
 
 
 @pytest.fixture

@@ -1,8 +1,9 @@
-"""A fetch session against a broker's cache, whatever happens to requests, answers and partitions.
+"""A fetch session against a broker's cache, with any faults in requests, responses and partitions.
 
-After each request that the broker takes, what it remembers is what the client wants; what it sends
-begins where the client stands; and once all is quiet the client has read every log to its end and
-knows where the end is. Source of the broker's half: Kafka's `FetchSession.scala`.
+After each request that the broker accepts, its session contains the partitions that the client
+wants, and its records begin at the client's positions. Once all faults have ended, the client has
+read every log to its end and has the end offset. Source of the broker's half: Kafka's
+`FetchSession.scala`.
 """
 
 from dataclasses import dataclass, field
@@ -78,11 +79,11 @@ class Broker:
         self.room = True
         self.failing: set[TopicPartition] = set()
         self.seen: dict[Key, FetchPartition] | None = None
-        """What it remembers after the last request, if that opened or used a session."""
+        """The session after the last request, if that opened or used one."""
         self._last_id = 100
 
     def handle(self, encoded: bytes, version: int) -> FetchResponse:
-        """Answer a request, as it came over the wire."""
+        """Answer a request as it arrived over the wire."""
         request = FetchRequest.decode(Reader(encoded), version)
         by_id = version >= 13
         named = {
@@ -145,7 +146,7 @@ class Broker:
             news = data.records or data.error_code or data.high_watermark != cached.told
             if not everything and not news:
                 continue
-            cached.told = data.high_watermark  # -1 with an error: what comes after it is news
+            cached.told = data.high_watermark  # -1 with an error: the next response is a change
             if data.records:
                 kept.partitions[key] = kept.partitions.pop(key)
             name = key[0] if isinstance(key[0], str) else ""
@@ -177,10 +178,10 @@ class SessionMachine(RuleBasedStateMachine):
         self.broker = Broker()
         self.session = FetchSession(SESSION_OPTIONS)
         self.positions = Positions(OffsetReset.EARLIEST, 100)
-        self.ids = dict(self.broker.ids)  # as the client knows them
+        self.ids = dict(self.broker.ids)  # as the client has them
         self.line: dict[PartitionState, None] = {}
-        self.held: dict[PartitionState, int] = {}  # where what was fetched ends
-        self.refused: set[PartitionState] = set()  # left alone after an error
+        self.held: dict[PartitionState, int] = {}  # the end of the fetched data
+        self.refused: set[PartitionState] = set()  # not fetched after an error
         self.version = 17
         self.request: bytes | None = None
         self.response: FetchResponse | None = None
@@ -196,7 +197,7 @@ class SessionMachine(RuleBasedStateMachine):
     # --- the client
 
     def sort(self, state: PartitionState) -> None:
-        """What the fetcher does when anything about a partition changed."""
+        """What the fetcher does when a partition changes."""
         known = self.positions.get(state.tp) is state
         if known and state.fetchable and state not in self.held and state not in self.refused:
             self.line.setdefault(state)
@@ -250,7 +251,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule()
     def read_all(self) -> None:
-        """The application reads what was fetched."""
+        """The application reads the fetched records."""
         for state, end in list(self.held.items()):
             del self.held[state]
             state._position = end  # as if a chunk had been handed out whole
@@ -316,7 +317,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.line and self.request is None and self.response is None)
     def fetch(self) -> None:
-        """Nothing comes between."""
+        """Without an event in between."""
         self.ask()
         self.handle()
         self.answer()
@@ -370,7 +371,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(code=st.sampled_from([70, 71, 106, -1, 100]))
     @precondition(lambda self: self.response is not None)
     def refuse(self, code: int) -> None:
-        """The broker took the request and yet refuses it."""
+        """The broker accepted the request into its session, and yet returns an error."""
         assert self.response is not None
         if self.session.version >= 7:
             self.response = FetchResponse(error_code=code)
@@ -422,7 +423,7 @@ class SessionMachine(RuleBasedStateMachine):
             self.sort(state)
         elif data.records:
             start, end = map(int, bytes(data.records).split())
-            assert start == offset  # else records are lost, or come twice
+            assert start == offset  # otherwise records are lost or duplicated
             self.held[state] = end
             self.sort(state)
 
@@ -434,7 +435,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert len(self.session._by_key) == len(self.session.asked)
 
     def teardown(self) -> None:
-        """Let everything be well again: then all is read, and the ends are known."""
+        """End all faults: then everything is read, and the ends are known."""
         if self.request is not None:
             self.handle()
         if self.response is not None:

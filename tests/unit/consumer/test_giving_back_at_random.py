@@ -1,9 +1,9 @@
-"""Several tasks read one consumer in every way at once, blocks of batches among them that fail or
-are cancelled, while transactions commit and abort, logs are compacted and lose their beginning, and
-leaders move: no record is passed over, neither by a read nor by an auto-commit, and none is read
-twice but for what follows a batch that was given back.
+"""Several tasks read one consumer in every way concurrently, including blocks of batches that fail
+or are cancelled, while transactions commit and abort, logs are compacted and truncated at their
+start, and leaders move. Neither a read nor an auto-commit skips a record, and none is read twice
+except those after a batch that was given back.
 
-SEEDS (default 6) is how many walks are taken.
+SEEDS (default 6) is the number of walks.
 """
 
 import asyncio
@@ -38,17 +38,17 @@ class Hiccup(Exception):
 
 
 class Model:
-    """What must be seen of one partition.
+    """The expected reads of one partition.
 
     Attributes:
         low: No record before this offset may be read.
-        floor: No record from this offset on may be passed over. Above `low` only after the
-            partition was assigned again: it may begin anywhere between the two.
-        work: The start of the batch that a block is at work on, or None.
-        choice: Raised when the application seeks or gives the partition up: a batch taken before
+        floor: No record from this offset on may be skipped. Above `low` only after the partition
+            was assigned again: it may begin anywhere between the two.
+        work: The start of the batch that a block is processing, or None.
+        choice: Incremented when the application seeks or unassigns the partition: an earlier batch
             is not given back.
-        written: By offset, every value that may be read, or could before it was deleted: what is
-            buffered is handed out all the same.
+        written: By offset, every value that may be read, or could before it was deleted: buffered
+            records are still handed out.
         there: The offsets of those that are still in the log.
     """
 
@@ -76,7 +76,7 @@ class Model:
 
 
 class Walk:
-    """One consumer, the tasks that read it, and three transactions."""
+    """One consumer, the tasks that read from it, and three transactions."""
 
     def __init__(self, cluster: FakeCluster, chance: random.Random) -> None:
         self.cluster = cluster
@@ -126,7 +126,7 @@ class Walk:
                 self.check_passed(tp, self.models[tp].floor, position)
 
     def bound(self, tp: TopicPartition) -> int:
-        """Where auto-commits end: before the batch that a block is at work on, unless that was
+        """The end of auto-commits: before the batch that a block is processing, unless that was
         deleted, and the position reset."""
         model = self.models[tp]
         if model.work is None or model.work < self.cluster.partition(*tp).log.start_offset:
@@ -342,11 +342,12 @@ class Walk:
     async def at_work(
         self, tp: TopicPartition, start: int, rows: Iterable[tuple[int, bytes | None]]
     ) -> AsyncIterator[None]:
-        """What the model knows of a batch while a block is at work on it. The step that leaves
-        this leaves the block, too, or asks for the next batch."""
+        """The model of a batch while a block is processing it. The step that leaves this also
+        leaves the block, or requests the next batch."""
         model = self.models[tp]
         if model.work is not None:
-            # Only if that batch was deleted under the hands of its block, and the position reset.
+            # Only if that batch was deleted while its block was processing it, and the position
+            # reset.
             log = self.cluster.partition(*tp).log
             assert model.work < log.start_offset <= start, "two blocks work on one partition"
             model.choose(model.low, model.floor)

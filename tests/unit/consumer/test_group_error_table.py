@@ -1,8 +1,9 @@
-"""Every error code of Kafka in answer to each request of a membership, through the whole consumer.
+"""Every error code of Kafka in response to each request of a membership, through the whole
+consumer.
 
-What becomes of the member is the table of `tests.unit.group.test_driver_error_table`; here it is
-what the application sees: nothing, an error that a read raises once, or one that each read raises.
-Whatever that is, every record is read, and `stop()` ends.
+`tests.unit.group.test_driver_error_table` has the table of what happens to the member. This table
+is about what the application sees: nothing, an error that a read raises once, or one that each read
+raises. In each case every record is read, and `stop()` returns.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ AT_ONCE = 12
 """Consumers; more would only wait for each other."""
 
 EARLY, LATE = numbered(5), numbered(5, 5)
-# Seconds are those of a loop that skips idle time: no member is late because the machine is busy.
+# Seconds of a loop that skips idle time: no member is late because the machine is busy.
 PATIENCE = 60.0
 SESSION_MS = 10_000
 SETTINGS = {**CONFIGS, "group.consumer.session.timeout.ms": SESSION_MS}
@@ -37,11 +38,11 @@ SETTINGS = {**CONFIGS, "group.consumer.session.timeout.ms": SESSION_MS}
 
 @dataclass(frozen=True)
 class Meeting:
-    """A request, and when in a member's life it is refused.
+    """A request, and the moment in a member's life at which it is rejected.
 
     Attributes:
-        fate_of: What becomes of the member, by the code.
-        settled: It has its partitions by then; else it is about to join.
+        fate_of: What happens to the member, by code.
+        settled: True if it already has its partitions; otherwise it is about to join.
     """
 
     protocol: str
@@ -54,7 +55,7 @@ class Meeting:
 
 
 CLASSIC = [
-    # Every read raises FENCED_INSTANCE_ID, whatever request it answers.
+    # Every read raises FENCED_INSTANCE_ID, whichever request it answers.
     Meeting("eager", ApiKey.FIND_COORDINATOR, fates.of_modern_search),
     *(
         meeting
@@ -72,7 +73,7 @@ MODERN = [
     Meeting("modern", ApiKey.CONSUMER_GROUP_HEARTBEAT, fates.of_modern_later, settled=True),
 ]
 MEETINGS = CLASSIC + MODERN
-# As far as a start is concerned, classic members are alike.
+# Classic members start in the same way.
 AT_FIRST = [each for each in MEETINGS if not each.settled and each.protocol != "cooperative"]
 
 
@@ -84,7 +85,7 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 
 async def each_code(meet: Callable[[int], Any]) -> None:
-    """Let a consumer of its own meet each code, some at a time; tell of all that went wrong."""
+    """Try each code with a separate consumer, some at a time; report all failures."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def one(code: int) -> str | None:
@@ -121,7 +122,7 @@ def made(cluster: FakeCluster, meeting: Meeting, group_id: str, *topics: str) ->
         **PROTOCOLS[meeting.protocol],
     }
     if meeting.protocol != "modern":
-        # A rebalance waits this long for a member that lost its id and joined as another.
+        # A rebalance waits this long for a member that lost its id and joined with a new one.
         options["session_timeout_ms"] = SESSION_MS
     return AIOKafkaConsumer(*topics, **options)
 
@@ -158,7 +159,7 @@ async def test_reads_raise_an_error_of_a_group_request_once_and_go_on(
             values = [(await reading).value]
             while values[-1] != LATE[-1]:
                 values.append((await consumer.getone()).value)
-            # What was read as the member of before, and not committed, may come again.
+            # Records read under the old member id, and not committed, may be delivered again.
             assert list(dict.fromkeys(values)) == (LATE if meeting.settled else EARLY + LATE)
             assert len(values) == len(set(values)) or (meeting.settled and fate is Fate.HEALED)
             assert fault.hits == 1
@@ -169,7 +170,7 @@ async def test_reads_raise_an_error_of_a_group_request_once_and_go_on(
 
 
 async def raised(asked: Awaitable[object]) -> KafkaError | None:
-    """What a read, or a start, raises; None if it does not."""
+    """The error that a read, or a start, raises; None if there is none."""
     try:
         await asked
     except KafkaError as error:
@@ -202,7 +203,7 @@ async def test_start_raises_the_errors_of_a_group_request_that_reads_raise(
 async def test_stop_commits_and_ends_although_leaving_is_rejected(
     cluster: FakeCluster, protocol: str
 ) -> None:
-    """The consumer ends all the same, with everything committed."""
+    """The consumer still stops, with everything committed."""
     api = ApiKey.CONSUMER_GROUP_HEARTBEAT if protocol == "modern" else ApiKey.LEAVE_GROUP
     meeting = Meeting(protocol, api, fates.of_modern_later)
 

@@ -1,4 +1,4 @@
-"""What the log says of a group's life, in both protocols: one line a change."""
+"""Log lines of a group's life, in both protocols: one per change."""
 
 import logging
 from collections.abc import AsyncIterator, Iterator

@@ -1,4 +1,4 @@
-"""What meets in a group: the application changes its mind while partitions come and go."""
+"""Races in a group: the application changes its subscription while partitions come and go."""
 
 import asyncio
 import contextlib
@@ -267,7 +267,7 @@ async def test_a_topic_briefly_missing_from_metadata_stays_in_a_pattern(
     late = cluster.control(ApiKey.METADATA, times=None, edit=without_orders)
     await until(lambda: late.hits > 3)
     late.remove()
-    assert len(await take(consumer, 15)) == 15  # and none of them for the second time
+    assert len(await take(consumer, 15)) == 15  # and none of them twice
     core: Any = consumer._core
     assert core.group.driver.membership.counters.rebalances == 1
 
@@ -291,7 +291,7 @@ async def test_subscribe_retries_after_an_unreported_failure(
 async def test_a_listener_whose_task_is_cancelled_holds_no_partition_back(
     make: Make, cluster: FakeCluster, told: str
 ) -> None:
-    """Such as by a watchdog of the application, because the listener hangs."""
+    """For example, by a watchdog of the application, because the listener hangs."""
 
     class Hanging(Diary):
         async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
@@ -342,7 +342,7 @@ async def test_a_listener_may_call_stop_during_stop(make: Make) -> None:
 
 
 async def test_a_listener_reads_the_positions_of_revoked_partitions(make: Make) -> None:
-    """As one does that keeps the offsets elsewhere."""
+    """As applications do that store the offsets elsewhere."""
     kept: dict[TopicPartition, int] = {}
 
     class Keeping(ConsumerRebalanceListener):
@@ -410,8 +410,8 @@ async def test_a_listener_continues_after_it_called_stop(
 async def test_group_metadata_for_a_transaction_changes_only_with_a_read(
     make: Make, cluster: FakeCluster
 ) -> None:
-    """A rebalance in the background, while the application processes what it has read: its offsets
-    are refused, since another member has the partition (KIP-447)."""
+    """A rebalance in the background while the application processes records: its offsets are
+    rejected, because another member has the partition (KIP-447)."""
     one = make("orders", enable_auto_commit=False)
     await one.start()
     assert len(await take(one, 35)) == 35  # of all of them

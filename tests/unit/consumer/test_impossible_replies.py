@@ -1,5 +1,5 @@
-"""What cannot be an answer ends the connection with a clear error; every record is read once, in
-order, also when reading goes on after that error."""
+"""An impossible response closes the connection with a clear error; every record is read once, in
+order, also if reading continues after that error."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ CASES = [
     (api_key, lie)
     for api_key in ASKED
     for lie in LIES
-    # A greeting that never ends is waited for by its own patience, ten seconds: too long here.
+    # A handshake that never ends has its own timeout, ten seconds: too long here.
     if api_key != ApiKey.API_VERSIONS or lie not in NEEDS_PATIENCE
 ]
 

@@ -1,5 +1,5 @@
-"""What cannot be an answer, to the requests of a group: the application is told, or it is asked
-again; no record is lost, what was committed stays, and the consumer ends as it should."""
+"""Impossible responses to the requests of a group: the application gets an error, or the request
+is retried; no record is lost, commits stay, and the consumer stops normally."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ async def cluster() -> AsyncIterator[FakeCluster]:
     ("protocol", "api"), CASES, ids=lambda case: getattr(case, "name", str(case))
 )
 async def test_nothing_is_lost(cluster: FakeCluster, protocol: str, api: ApiKey) -> None:
-    """Each lie to a consumer of its own, all at once."""
+    """Each corrupt response goes to a separate consumer, all concurrently."""
     outcomes = await asyncio.gather(
         *(_meet(cluster, protocol, api, lie) for lie in LIES), return_exceptions=True
     )
@@ -66,7 +66,7 @@ async def _meet(cluster: FakeCluster, protocol: str, api: ApiKey, lie: str) -> N
         **PROTOCOLS[protocol],
     }
     if protocol != "modern":
-        # The broker waits for so long for who did not hear which id it got, and joined again.
+        # The broker waits this long for a member that never received its id, and joined again.
         options["session_timeout_ms"] = 500
     consumer = AIOKafkaConsumer(**options)
     fault = cluster.control(

@@ -17,7 +17,7 @@ LEVELS = ("debug", "info", "warning", "error", "exception", "log")
 
 
 def log_calls() -> Iterator[tuple[str, list[str]]]:
-    """Each call of a logger: where it is, and its literal and named arguments as source text."""
+    """Each call of a logger: its location, and its literal and named arguments as source text."""
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.parent.name == "commits":
             continue

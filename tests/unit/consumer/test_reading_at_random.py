@@ -1,8 +1,8 @@
-"""An application that reads in every way, and changes its mind, while logs grow, lose their
-beginning and are compacted, and brokers misbehave: each partition is read in order, no record is
-passed over that is there, and none is handed out twice.
+"""An application reads in every way, and changes its subscription, while logs grow, are truncated
+at their start and compacted, and brokers misbehave: each partition is read in order, no existing
+record is skipped, and none is handed out twice.
 
-SEEDS (default 6) is how many walks are taken.
+SEEDS (default 6) is the number of walks.
 """
 
 import asyncio
@@ -37,19 +37,19 @@ STEPS = 250
 PARTITIONS = 4
 BROKERS = 2
 ERRORS = [2, 3, 5, 6, 9, 56, 70, 71, 72, 74, 75, 76, 78, 100, 103, -1]
-"""Codes for a partition of a fetch, OFFSET_OUT_OF_RANGE left out: that one moves the position."""
+"""Codes for a partition of a fetch, except OFFSET_OUT_OF_RANGE, which moves the position."""
 
 
 class Hiccup(Exception):
-    """Of a deserializer, or of the application within a block of batches."""
+    """Raised by a deserializer, or by the application within a block of batches."""
 
 
 class Model:
-    """What must be seen of one partition.
+    """The expected reads of one partition.
 
     Attributes:
         position: Offset of the next record, or one before it.
-        written: By offset, every value there was.
+        written: By offset, every value that was written.
         there: By offset, those that are still in the log.
     """
 
@@ -59,7 +59,7 @@ class Model:
         self.there: set[int] = set()
 
     def passes_over(self, until: int) -> list[int]:
-        """Records that a position at `until` would have passed over."""
+        """Records that a position at `until` would have skipped."""
         return sorted(each for each in self.there if self.position <= each < until)
 
     def see(self, offset: int, value: object) -> None:
@@ -270,7 +270,7 @@ class Walk:
                 self.expect(error)
 
     async def insist(self) -> None:
-        """Whoever waits for one partition that has records gets the next one, in one wait."""
+        """A reader that waits for one partition with records gets the next one in a single wait."""
         paused = self.consumer.paused()
         there = [tp for tp in self.some(PARTITIONS) if self.models[tp].left and tp not in paused]
         if there:
@@ -284,7 +284,7 @@ class Walk:
                         return
 
     def expect(self, error: BaseException) -> None:
-        """It may be raised, or it is a mistake."""
+        """Accept an error that may be raised; any other one is a bug."""
         if not isinstance(error, Hiccup) and getattr(error, "errno", None) not in ERRORS:
             raise error
 
@@ -394,7 +394,7 @@ async def test_each_record_is_read_once_and_in_order(
     chance = random.Random(seed)
     monkeypatch.setattr(frames, "FIRST_SCRATCH", 512)
     monkeypatch.setattr(frames, "LARGEST_SCRATCH", 512)
-    monkeypatch.setattr(buffers, "SMALLEST", 512)  # so that memory is used again and again
+    monkeypatch.setattr(buffers, "SMALLEST", 512)  # so that memory is reused repeatedly
     monkeypatch.setattr(broker_fetch, "LEAST_RESPONSE", 1000)
     monkeypatch.setattr(
         heavy_batches, "HEAVY_BATCH", chance.choice([200, 2000, heavy_batches.HEAVY_BATCH])

@@ -1,4 +1,4 @@
-"""Reading in bulk: what batches hold, where they leave the consumer, and what is given back."""
+"""Reading in bulk: the contents of batches, the positions after them, and what is given back."""
 
 import asyncio
 import contextlib
@@ -89,7 +89,7 @@ async def test_returned_records_keep_the_leader_epoch(
             async with consumer.batches(max_records=2, columns=columns) as batches:  # type: ignore[call-overload]  # both
                 first = await anext(batches)
                 second = await anext(batches)
-                # The first one's is that of the lookup.
+                # The first one has the epoch of the lookup.
                 assert (first.start_epoch, second.start_epoch) == (0, 0)
                 raise ZeroDivisionError
         assert (state.position, state.position_epoch) == (2, 0)
@@ -137,7 +137,7 @@ async def test_a_processed_batch_is_not_given_back(
         with pytest.raises(ValueError, match="of the application"):  # noqa: PT012 (as above)
             async with consumer.batches(max_records=4) as batches:
                 await anext(batches)
-                consumer.seek(TP0, 9)  # the application's own word is the last one
+                consumer.seek(TP0, 9)  # the application's seek wins
                 raise ValueError("of the application")
         assert await consumer.position(TP0) == 9
 
@@ -528,7 +528,7 @@ async def test_a_seek_is_more_than_work(cluster: FakeCluster, make: MakeConsumer
             await anext(first)
             consumer.seek(TP0, 2)
             assert (await anext(second)).start == 2
-            third = asyncio.ensure_future(anext(first))  # its work is not the second's
+            third = asyncio.ensure_future(anext(first))  # it does not process the second
             await until(lambda: bool(consumer._core._waiters))
         assert (await third).start == 6
 
@@ -590,7 +590,7 @@ async def test_the_final_commit_excludes_records_in_progress(
 async def test_offsets_committed_within_a_batch_stay_committed(
     cluster: FakeCluster, make: MakeConsumer, end: str
 ) -> None:
-    """By batch.offsets, as the guide says; and the auto-commit, the default, is on."""
+    """By batch.offsets, as in the guide, with auto-commit enabled (the default)."""
     append(cluster, numbered(10))
     interval = 10 if end == "clock" else 60_000
 
@@ -643,7 +643,7 @@ async def test_giving_up_a_partition_does_not_commit_the_batch_in_progress(
 async def test_a_block_need_not_wait_for_the_heavy_sets_of_the_others(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
-    """Of large compressed batches only a few partitions' are decoded at once."""
+    """Large compressed batches are decoded for only a few partitions at once."""
     random = Random(1)
     data = batch([random.randbytes(100) for _ in range(3000)], compression=Compression.GZIP)
     assert is_heavy(data)

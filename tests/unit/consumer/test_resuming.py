@@ -1,4 +1,4 @@
-"""Going on where the group stopped: what is done with the committed offsets, and without them."""
+"""Resuming where the group stopped, with committed offsets and without them."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -82,7 +82,7 @@ async def test_a_reset_does_not_go_back_to_the_commit(
     await consumer.start()
     await consumer.seek_to_end(P0)
     assert await consumer.position(P0) == 9
-    consumer.seek(P0, 99)  # out of range: the policy says where to go on
+    consumer.seek(P0, 99)  # out of range: the policy decides where to continue
     assert (await consumer.getone()).offset == 0
     assert len(group.asked) == 1
 

@@ -1,4 +1,4 @@
-"""Signatures and fields against those of the installed aiokafka: none is missing, or elsewhere."""
+"""Signatures and fields compared with the installed aiokafka: none is missing or misplaced."""
 
 import re
 from collections.abc import Callable
@@ -53,7 +53,7 @@ CONNECTION_ARGUMENTS = set(signature(connection_options).parameters)
 """All clients have these; the pages on security and options describe those that aiokafka lacks."""
 
 OTHER_DEFAULTS = {"client_id", "partition_assignment_strategy"}
-"""Its version, and a class of the package's own."""
+"""Its version, and a class that only aiokafka exports."""
 
 OUR_KEYWORDS = {"stop": {"leave_group"}}
 """Keyword arguments of methods that aiokafka has without them."""
@@ -126,7 +126,7 @@ def test_pairs_and_tuples(name: str) -> None:
 
 
 def test_records() -> None:
-    """Its fields, in its order, as the constructor's arguments."""
+    """Its fields, in the same order, as the constructor's arguments."""
     names = [field.name for field in fields(aiokafka.ConsumerRecord)]
     values: dict[str, Any] = {name: number for number, name in enumerate(names)}
     values |= {"topic": "t", "headers": (("h", b"v"),)}

@@ -1,5 +1,5 @@
-"""Fetch sessions of a whole consumer against embedded brokers: whatever happens to a session, every
-record is read once, in order; and a fetch names no more than what changed."""
+"""Fetch sessions of a whole consumer against embedded brokers: whatever happens to a session,
+every record is read once, in order, and a fetch names only changed partitions."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ def forgotten(request: FetchRequest) -> set[int]:
 
 
 def sessions(cluster: FakeCluster, node: int = 0) -> dict[int, int]:
-    """The sessions that a broker keeps: how many partitions by id."""
+    """The sessions that a broker keeps: the number of partitions by id."""
     return {kept.session_id: len(kept) for kept in cluster.state.fetch_sessions[node]}
 
 
@@ -49,7 +49,7 @@ async def another_fetch(cluster: FakeCluster) -> None:
 
 
 async def take(consumer: AIOKafkaConsumer, count: int) -> list[tuple[int, int]]:
-    """So many records, as partition and offset."""
+    """This many records, as partition and offset."""
     async with asyncio.timeout(20):
         records = [await consumer.getone() for _ in range(count)]
     return [(record.partition, record.offset) for record in records]
@@ -120,7 +120,7 @@ async def test_the_session_stays_when_the_assignment_changes(
 async def test_a_partition_restored_at_once_keeps_its_end_offset(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
-    """The broker never forgot it, and repeats nothing."""
+    """The broker kept the session, and repeats nothing."""
     append(cluster, numbered(2), 0)
     async with make(fetch_max_wait_ms=20) as consumer:
         consumer.assign([P0, P1])
@@ -180,7 +180,7 @@ def request_lost(cluster: FakeCluster) -> None:
 
 
 def refused(code: int) -> Callable[[FakeCluster], None]:
-    """The broker takes the request into the session, and answers an error."""
+    """The broker applies the request to the session, and returns an error."""
 
     def strike(cluster: FakeCluster) -> None:
         def edit(response: FetchResponse) -> None:
@@ -256,8 +256,8 @@ async def test_a_pause_that_ends_between_two_clock_reads_does_not_stop_fetches(
     monkeypatch: pytest.MonkeyPatch,
     strike: Callable[[FakeCluster], None],
 ) -> None:
-    """For some of the steps, the pause of about 1 ms is not over when the task decides against a
-    fetch, and over at its next look."""
+    """In some steps, the pause of about 1 ms has not ended when the task decides against a
+    fetch, but has ended when it next reads the clock."""
     loop = asyncio.get_running_loop()
     real, ahead = loop.time, 0.0
     step = 0.0
@@ -399,7 +399,7 @@ async def test_any_sequence_of_fates(seed: int) -> None:
 
 
 async def test_a_broker_that_loses_all_its_partitions_is_heard_once() -> None:
-    """Each is refused with its new leader (KIP-951): one look at all partitions, not one each."""
+    """Each error names the new leader (KIP-951): all partitions are checked once, not once each."""
     async with FakeCluster(brokers=2, topics={"orders": 300}) as cluster:
         consumer = AIOKafkaConsumer(
             "orders",

@@ -1,5 +1,5 @@
-"""Answers that come late, twice, or about what has moved: none may skip or repeat a record, hold
-memory for ever, or leave a partition alone for ever. Against embedded brokers."""
+"""Late, duplicate or outdated responses of embedded brokers: none may skip or repeat a record,
+hold memory indefinitely, or stop a partition from being fetched."""
 
 import asyncio
 from contextlib import suppress
@@ -45,7 +45,7 @@ async def test_a_late_response_of_the_old_leader_is_not_delivered_again() -> Non
             core.cluster.request_update()
             seen = await take(consumer, 10)
             assert core.positions.state(P0).source.node == 1 - old
-            # The old leader still leads others: its response is read, with what it has for them.
+            # The old leader still leads other partitions: its response is read for those.
             await until(lambda: all(state.source.polled_at is not None for state in core.positions))
             append(cluster, numbered(1, 10))
             assert seen + await take(consumer, 1) == list(range(11))
@@ -74,7 +74,7 @@ async def test_decoded_records_are_delivered_before_a_reset() -> None:
             cluster.delete_records("orders", 0, 40)
             fetched, looked_up = cluster.count(ApiKey.FETCH), cluster.count(ApiKey.LIST_OFFSETS)
             await asyncio.sleep(0.6)
-            # The application takes its time: that is no reason to ask a broker all the time.
+            # A slow application must not cause repeated requests to a broker.
             assert cluster.count(ApiKey.FETCH) - fetched < 25
             assert cluster.count(ApiKey.LIST_OFFSETS) == looked_up
             assert await consumer.position(P0) == 5
@@ -217,5 +217,5 @@ async def test_memory_of_a_partition_that_moved_is_given_back_to_its_old_broker(
             before = asked()
             await take(consumer, 256)
             assert asked() == before  # its memory is full
-            await take(consumer, 44)  # without a wait, which would have all brokers look
+            await take(consumer, 44)  # without a wait, which would check all brokers
             await until(lambda: asked() > before)

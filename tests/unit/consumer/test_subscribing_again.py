@@ -1,4 +1,4 @@
-"""A member that subscribes anew: what its reads tell from then on, and what its listener hears."""
+"""A member that subscribes again: what its reads return, and how its listener is called."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ def member(cluster: FakeCluster, protocol: str, *topics: str, **more: Any) -> AI
 async def test_an_unsubscribed_topic_is_not_reported_again(
     cluster: FakeCluster, protocol: str, by: str
 ) -> None:
-    """Its records are buffered, and the rebalance that takes it has not begun."""
+    """Its records are buffered, and the rebalance that revokes it has not begun."""
     append(cluster, [b"of the other"], 0, topic="other")
     async with member(cluster, protocol, "orders") as consumer:
         assert (await consumer.getone()).value == b"v0"
@@ -87,7 +87,7 @@ async def test_a_pause_survives_subscribing_to_other_topics_and_back(cluster: Fa
 async def test_a_new_listener_receives_the_current_assignment(
     cluster: FakeCluster, protocol: str
 ) -> None:
-    """Whoever starts with topics, and adds a listener then, would wait for it for ever."""
+    """An application that starts with topics, and then adds a listener, would wait forever."""
     diary = Diary()
     async with member(cluster, protocol, "orders") as consumer:
         assert (await consumer.getone()).value == b"v0"
@@ -121,7 +121,7 @@ async def test_a_listener_set_again_receives_partitions_assigned_meanwhile(
 
 
 class Slow(ConsumerRebalanceListener):
-    """Takes its time over what the event says, until it is let go on."""
+    """Blocks in the given callback until it is released."""
 
     def __init__(self, event: str) -> None:
         self.slow: str | None = None

@@ -1,7 +1,7 @@
-"""Applications that change their minds in one group, among failures: nothing is committed that was
-not handed out before, nobody's commit is undone, and every record is handed out.
+"""Applications change their subscriptions in one group, amid failures: no offset is committed
+before its records are handed out, no commit is undone, and every record is handed out.
 
-WHIMS_SEED is the first of the seeds, WHIMS_SEEDS how many of them are played.
+WHIMS_SEED is the first seed, WHIMS_SEEDS the number of seeds.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ REMOVED = (FencedMemberEpochError, IllegalGenerationError, UnknownMemberIdError)
 
 
 class Ledger:
-    """What was handed out, and what is wrong."""
+    """The records that were handed out, and the errors found."""
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.given: dict[TopicPartition, set[int]] = {tp: set() for tp in PARTITIONS}
@@ -78,7 +78,7 @@ class Ledger:
         self._committed: dict[TopicPartition, int] = {}
 
     def on_commit(self, request: Any) -> bool:
-        """Of each commit that arrives; False: it is to go its way."""
+        """Check each commit that arrives; return False to let it pass."""
         for topic in request.topics:
             name = topic.name or self._names[topic.topic_id]
             for told in topic.partitions:
@@ -97,7 +97,7 @@ class Ledger:
 
 
 class Listener(ConsumerRebalanceListener):
-    """Does what listeners do."""
+    """A typical listener."""
 
     def __init__(self, consumer: AIOKafkaConsumer, chance: Random) -> None:
         self.consumer = consumer
@@ -118,7 +118,7 @@ class Listener(ConsumerRebalanceListener):
 
 
 async def change(consumer: AIOKafkaConsumer, chance: Random, ledger: Ledger) -> None:
-    """One whim."""
+    """One random action."""
     listener = chance.choice([None, Listener(consumer, chance)])
     topics = chance.sample(list(TOPICS), chance.randint(1, len(TOPICS)))
     match chance.choice(WHIMS):

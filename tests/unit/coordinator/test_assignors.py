@@ -1,4 +1,4 @@
-"""Assignors by aiokafka's names and in its form; an application's own among them."""
+"""Assignors with aiokafka's names and interface, including an application's own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from aiokafka_lite.group.assignors.range_assignor import RangeAssignor
 from aiokafka_lite.group.membership import GroupMember, RebalanceProtocol
 from aiokafka_lite.structs import TopicPartition
 
-# As an application of aiokafka has it, but for the name of the package.
+# As in an application of aiokafka, except for the name of the package.
 OF_AN_APPLICATION = """
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import (
@@ -130,7 +130,7 @@ def test_members_without_an_assignment_get_nothing_and_unknown_members_are_logge
 
 
 def test_what_another_member_owns_is_withheld_until_it_is_revoked() -> None:
-    """A subclass rebalances eagerly, but a member that uses our own class cooperates."""
+    """A subclass rebalances eagerly, but a member that uses this package's class cooperates."""
 
     class Mine(CooperativeStickyPartitionAssignor):
         pass
@@ -155,7 +155,7 @@ def test_what_another_member_owns_is_withheld_until_it_is_revoked() -> None:
 
 @pytest.mark.parametrize("where", ["metadata", "assign", "on_assignment"])
 def test_a_cancellation_that_a_class_raises_is_an_error(where: str) -> None:
-    """It would end a task of the membership unnoticed."""
+    """It would silently end a task of the membership."""
 
     def raises(*args: object) -> None:
         raise asyncio.CancelledError
@@ -193,7 +193,7 @@ def test_ours_run_as_they_are() -> None:
     first, second = assignors_of(chosen, cluster_of())
     assert isinstance(first, RangeAssignor)
     assert second.name == "cooperative-sticky"
-    assert assignors_of(chosen, cluster_of())[1] is not second  # each member its own
+    assert assignors_of(chosen, cluster_of())[1] is not second  # one per member
 
 
 @pytest.mark.parametrize(

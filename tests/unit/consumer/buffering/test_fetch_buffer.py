@@ -1,4 +1,5 @@
-"""What was fetched and not handed out: lines, chunks, memory, errors. No broker, no loop."""
+"""Fetched records that were not handed out: queues, chunks, memory, errors; without broker or
+loop."""
 
 import importlib
 import json
@@ -291,7 +292,7 @@ def test_records_before_a_corrupt_batch_are_delivered_and_none_is_skipped() -> N
         bench.buffer.next_chunk(10)
     assert bench[0].position == 3
     assert bench.buffer.bytes == 0
-    assert bench[0].fetchable  # it is read again: the fault may have been on the way
+    assert bench[0].fetchable  # it is read again: the fault may have been in transit
     assert bench.drained == [0, 0]
 
 
@@ -372,7 +373,7 @@ def test_an_interrupted_deserializer_skips_nothing() -> None:
     with pytest.raises(KeyboardInterrupt):
         bench.read()
     position = bench[0].position
-    assert position == 4  # what came before was handed out
+    assert position == 4  # the records before it were handed out
     assert bench[0].fetchable
     assert (bench.drained, bench.released) == ([0], [len(batch(numbered(10)))])
 
@@ -670,10 +671,10 @@ def test_a_paused_partition_leaves_its_place(decoded: bool) -> None:
     bench.buffer.resume(bench[0])
     bench.buffer.resume(bench[1])
     if not decoded:
-        bench.decode()  # what was begun is finished
+        bench.decode()  # the started set is finished
     bench.decode()
     assert bench.read() == [(p, i) for p in (0, 1) for i in range(4)]
-    assert begun(bench) == [2, 0]  # who came back waits for a place
+    assert begun(bench) == [2, 0]  # the returned partition waits for a place
     bench.decode(6)
     assert bench.read() == [(2, i) for i in range(6)]
     assert begun(bench) == [0, 1]

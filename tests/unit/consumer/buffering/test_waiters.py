@@ -1,4 +1,4 @@
-"""Waiting to be woken: nothing is handed over, so nothing can be lost."""
+"""Waiters are woken without being given a record, so none can be lost."""
 
 import asyncio
 from collections.abc import Callable
@@ -63,7 +63,7 @@ async def test_a_waiter_that_is_woken_and_cancelled_at_once() -> None:
 
 
 def in_a_pass(call: Callable[[], T]) -> asyncio.Future[T]:
-    """Have the event loop call something, outside of any task."""
+    """Let the event loop call a function, outside of any task."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
     loop.call_soon(lambda: done.set_result(call()))
@@ -77,7 +77,7 @@ async def test_wake_now_returns_after_the_waiter_has_run() -> None:
     async def read(name: str) -> None:
         assert await waiters.wait([], None)
         events.append(name)
-        if await waiters.wait([], None):  # once more: it is not woken twice
+        if await waiters.wait([], None):  # again: it is not woken twice
             events.append(f"{name} again")
 
     def wake() -> list[str]:

@@ -1,4 +1,4 @@
-"""When a consumer commits and with which identity, with a store whose answers the test chooses."""
+"""When a consumer commits, and with which identity; the test chooses the store's answers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -38,7 +38,7 @@ ME_LATER = CommitIdentity("me", 5, None)
 
 
 class Membership:
-    """As much of a membership as committing asks; the test says who it is."""
+    """The part of a membership that commits need; the test sets its identity."""
 
     def __init__(self, *, broker_assigns: bool = False) -> None:
         self.broker_assigns = broker_assigns
@@ -61,7 +61,7 @@ class Membership:
 
 
 class Store:
-    """Notes each attempt, and answers as configured: by an error, or when a gate opens."""
+    """Records each attempt, and answers as configured: with an error, or when a gate opens."""
 
     group_id = "g"
     client_id = "c"
@@ -157,7 +157,7 @@ class Driver:
 
 
 class Rig:
-    """Commits with all that they need."""
+    """Commits with everything that they need."""
 
     def __init__(self, modern: bool = False) -> None:
         self.store = Store()
@@ -187,7 +187,7 @@ class Rig:
         self.positions.assign(partitions)
 
     def give(self, tp: TopicPartition, offset: int) -> PartitionState:
-        """The application was handed out everything before `offset`."""
+        """The application has received everything before `offset`."""
         state = self.positions.state(tp)
         state.seek(offset)
         return state
@@ -208,7 +208,7 @@ async def rig() -> AsyncIterator[Rig]:
 
 
 async def due(rig: Rig) -> None:
-    """Let the clock run until a commit is due."""
+    """Advance the clock until a commit is due."""
     rig.commits.on_read()
     await until(lambda: rig.commits.due)
 
@@ -265,7 +265,7 @@ async def test_an_unchanged_position_is_not_committed_again(
     rig.give(A, 6)
     await committed(rig, 2)
     assert rig.store.offsets == [{A: 5, B: 7}, {A: 6}]
-    rig.commits._everything_at = 0.0  # brokers before 2.1 are about to forget
+    rig.commits._everything_at = 0.0  # brokers before 2.1 are about to expire it
     await committed(rig, 3)
     assert rig.store.offsets[2] == {A: 6, B: 7}
     assert rig.commits._everything_at > asyncio.get_running_loop().time() + room.AGAIN_AFTER - 5
@@ -277,7 +277,7 @@ async def test_a_partition_assigned_again_is_committed_again(rig: Rig) -> None:
     await committed(rig, 1)
     rig.own(B)
     rig.own(A)
-    rig.give(A, 5)  # where the other member has gone further, perhaps, and committed
+    rig.give(A, 5)  # the other member may have read further, and committed
     await committed(rig, 2)
     assert rig.store.offsets == [{A: 5}, {A: 5}]
 
@@ -342,7 +342,7 @@ async def test_a_revocation_commits_records_in_progress_too(rig: Rig) -> None:
     rig.give(A, 5)
     rig.give(B, 7)
     await rig.commits.before_revoke([A], rig.soon)
-    assert rig.store.offsets == [{A: 5}]  # the other's last record may be worked on still
+    assert rig.store.offsets == [{A: 5}]  # the other's last record may still be processed
     await rig.commits.at_close(rig.soon)
     assert rig.store.offsets == [{A: 5}, {B: 7}]
     assert rig.store.identities == [ME, ME]
@@ -368,14 +368,14 @@ async def test_a_failed_last_commit_does_not_hold_up_revoking_or_closing(
 
 
 async def test_the_last_commit_overtakes_that_of_the_clock(rig: Rig) -> None:
-    rig.store.answers = [asyncio.Event()]  # the coordinator says nothing
+    rig.store.answers = [asyncio.Event()]  # the coordinator does not answer
     rig.give(A, 5)
     rig.commits.on_read(waiting=True)
     await until(lambda: bool(rig.store.commits))
     rig.give(A, 6)
     await rig.commits.before_revoke([A], rig.soon)
     assert rig.store.offsets == [{A: 5}, {A: 6}]
-    rig.commits.on_read(waiting=True)  # and the clock goes on
+    rig.commits.on_read(waiting=True)  # and the clock advances
     rig.give(B, 1)
     await committed(rig, 2)
 
@@ -421,8 +421,8 @@ async def test_close_waits_for_commits_of_revoked_partitions(rig: Rig) -> None:
 
 
 async def test_committed_waits_for_commits_of_revoked_partitions(rig: Rig) -> None:
-    """Else a partition that is assigned again begins where an older commit left it, past a batch
-    that a block was at work on."""
+    """Otherwise a reassigned partition begins at an older commit, past a batch that a block was
+    still processing."""
     gate = asyncio.Event()
     rig.store.answers = [gate]
     rig.give(A, 5)
@@ -475,7 +475,7 @@ async def test_commits_take_effect_in_order(rig: Rig) -> None:
 
 
 async def test_no_commit_overtakes_that_of_the_clock(rig: Rig) -> None:
-    """The read that begins it, the next record and its commit come without a pause."""
+    """The read that starts it, the next record and its commit follow without a pause."""
     rig.give(A, 5)
     await due(rig)
     rig.commits.on_read()
@@ -487,7 +487,7 @@ async def test_no_commit_overtakes_that_of_the_clock(rig: Rig) -> None:
 async def test_the_clock_commits_no_partition_that_is_lost_before_the_commit_begins(
     rig: Rig,
 ) -> None:
-    """In the same iteration of the event loop; and it is back before the commit is sent."""
+    """In the same iteration of the event loop; it is assigned again before the commit is sent."""
     rig.give(A, 5)
     await due(rig)
     rig.commits.on_read()
@@ -531,7 +531,7 @@ async def test_a_commit_contains_the_leader_epoch_of_the_last_record(rig: Rig) -
 
 
 async def test_no_position_in_a_recreated_topic_is_committed(rig: Rig) -> None:
-    """It would be where the group begins in the new one."""
+    """The group would begin there in the new topic."""
     rig.give(A, 5).remade = True
     rig.give(B, 1)
     await rig.commits.commit(None, rig.soon)
@@ -556,7 +556,7 @@ CASES = [
 
 @pytest.mark.parametrize(("error", "out"), CASES)
 async def test_a_refused_member_is_out(error: type[KafkaError], out: bool, rig: Rig) -> None:
-    """Refused as who it still takes itself for: an error of the group ends the commit."""
+    """Refused although its identity has not changed: an error of the group ends the commit."""
     rig.membership.becomes = lambda: None
     rig.store.answers = [error("t-0")]
     rig.give(A, 5)
@@ -573,7 +573,8 @@ async def test_a_refused_member_is_out(error: type[KafkaError], out: bool, rig: 
 async def test_a_member_that_has_become_another_commits_again(
     error: type[KafkaError], out: bool, rig: Rig
 ) -> None:
-    """Refused as who it was, while it owns the partitions still: it says who it is now."""
+    """Refused under its old identity while it still owns the partitions: it retries with the new
+    one."""
     rig.membership.becomes = lambda: ME_LATER
     rig.store.answers = [error("t-0")]
     rig.give(A, 5)
@@ -588,7 +589,7 @@ async def test_a_member_that_has_become_another_commits_again(
 
 
 async def test_a_past_identity_that_is_fenced_commits_again_with_the_current_one(rig: Rig) -> None:
-    """Under another member id, it was this member itself that took the place of the old one."""
+    """With another member id, this member itself replaced the old one."""
     refused = asyncio.Event()
     rig.store.answers = [refused]
     rig.give(A, 5)
@@ -604,7 +605,7 @@ async def test_a_past_identity_that_is_fenced_commits_again_with_the_current_one
 async def test_a_commit_is_not_retried_for_a_partition_that_was_lost_meanwhile(rig: Rig) -> None:
     def becomes() -> CommitIdentity:
         rig.own(B)
-        rig.own(A, B)  # it is back, but may have been another's in between
+        rig.own(A, B)  # it is back, but another may have owned it in between
         return ME_LATER
 
     rig.membership.becomes = becomes
@@ -631,7 +632,7 @@ async def test_a_stale_epoch_is_waited_for(announced: bool, rig: Rig) -> None:
     commit = asyncio.ensure_future(rig.commits.commit(None, rig.soon))
     await until(lambda: bool(rig.membership.told))
     assert rig.membership.told == [(StaleMemberEpochError, ME)]
-    rig.commits.on_change()  # of something else
+    rig.commits.on_change()  # for another reason
     await asyncio.sleep(0)
     assert len(rig.store.commits) == 1
     rig.membership.identity = ME_LATER
@@ -695,13 +696,14 @@ async def test_manually_assigned_partitions_are_committed_without_a_member_id(ri
 
 
 async def test_a_leaving_member_commits_with_its_member_id(rig: Rig) -> None:
-    rig.shared = False  # unsubscribed, and the farewell is under way
+    rig.shared = False  # unsubscribed, and the LeaveGroup is in flight
     await rig.commits.commit({A: OffsetAndMetadata(5, "")}, rig.soon)
     assert rig.store.identities == [ME]
 
 
 async def test_a_member_that_left_commits_without_a_member_id(rig: Rig) -> None:
-    """What was assigned by hand after unsubscribing was committed just before the farewell."""
+    """Offsets of a manual assignment after unsubscribing were committed just before the
+    LeaveGroup."""
     rig.shared = False
     rig.membership.becomes = lambda: None
     rig.store.answers = [UnknownMemberIdError("t-0")]

@@ -1,4 +1,4 @@
-"""What is asked of a broker, and which partitions its response is about."""
+"""What a fetch session requests, and which partitions its responses cover."""
 
 from uuid import UUID
 
@@ -49,8 +49,8 @@ class Asking:
     """A session, and the partitions to fetch in it.
 
     Args:
-        latest: The newest version that is spoken.
-        wanted: From the beginning.
+        latest: The newest version in use.
+        wanted: The partitions to fetch from the start.
     """
 
     def __init__(self, latest: int, *wanted: PartitionState) -> None:
@@ -80,7 +80,7 @@ class Asking:
         return request
 
     def begin(self, session_id: int = 9) -> None:
-        """Ask for everything, and be given a session."""
+        """Request everything, and receive a session."""
         self.ask()
         response = FetchResponse(session_id=session_id)
         for asked in self.it.asked.values():
@@ -92,7 +92,7 @@ class Asking:
 
 
 def added(request: FetchRequest) -> list[tuple[str | UUID, int, int]]:
-    """What a request asks for: topic, partition, offset."""
+    """The contents of a request: topic, partition, offset."""
     return [
         (topic.topic or topic.topic_id, p.partition, p.fetch_offset)
         for topic in request.topics
@@ -101,7 +101,7 @@ def added(request: FetchRequest) -> list[tuple[str | UUID, int, int]]:
 
 
 def forgotten(request: FetchRequest) -> list[tuple[str | UUID, int]]:
-    """What a request asks for no more."""
+    """The partitions that a request forgets."""
     return [
         (topic.topic or topic.topic_id, p)
         for topic in request.forgotten_topics_data
@@ -367,7 +367,7 @@ def test_asking_apart_leaves_the_session_alone() -> None:
     assert added(request) == [(IDS["a"], 1, 1)]
     with pytest.raises(KafkaProtocolError, match="not requested"):
         asking.it.take_answers(answer(PartitionData(partition_index=0), topic=IDS["a"]))
-    asking.it.epoch = 1  # a broker that answers so is not trusted any more; go on as if it had not
+    asking.it.epoch = 1  # such an answer ends the session; continue as if it had not arrived
     asking.it.next_request_apart([two], IDS, 17, max_wait=0, max_bytes=1)
     (told,) = asking.it.take_answers(answer(PartitionData(partition_index=1), topic=IDS["a"]))
     assert told.asked.state is two

@@ -1,4 +1,4 @@
-"""Fetching ahead: which broker is asked for what and when, and errors. Against embedded brokers."""
+"""Prefetching from embedded brokers: what is requested from which broker and when, and errors."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ P0, P1, P2 = (TopicPartition("orders", i) for i in range(3))
 
 
 def fetches(cluster: FakeCluster) -> list[tuple[set[int], FetchRequest]]:
-    """The fetches seen so far: partitions asked for, in the session or anew, and the request."""
+    """The fetches so far: the partitions requested, in the session or new, and the request."""
     found = []
     asked: set[int] = set()
     for seen in cluster.requests:
@@ -51,7 +51,7 @@ async def take(consumer: AIOKafkaConsumer, count: int) -> list[Any]:
         return [await consumer.getone() for _ in range(count)]
 
 
-# --- what is asked for
+# --- what is requested
 
 
 async def test_buffered_partitions_are_left_out_of_fetches(
@@ -68,7 +68,8 @@ async def test_buffered_partitions_are_left_out_of_fetches(
         append(cluster, numbered(3), 1)
         record = await asyncio.wait_for(consumer.getone(P1), 5)
         assert record.offset == 0
-        # Once it is decoded the next fetch asks for it again, and may wait at the broker.
+        # Once it is decoded, the next fetch requests the partition again, and may wait at the
+        # broker.
         before = len(fetches(cluster))
         await take(consumer, 301)
         await until(lambda: fetches(cluster)[-1][0] == {0, 1, 2})
@@ -137,7 +138,7 @@ async def test_the_next_fetch_leaves_before_the_last_records_are_seen(
     async with make(fetch_max_wait_ms=10_000) as consumer:
         consumer.assign([P0])
         await take(consumer, 1)
-        # Nine records are still to be handed out; the application is not at all reading now.
+        # Nine records are still to be handed out, and the application is not reading.
         await until(lambda: len(fetches(cluster)) == 2)
         (partition,) = fetches(cluster)[1][1].topics[0].partitions
         assert partition.fetch_offset == 10
@@ -406,7 +407,7 @@ async def test_a_preferred_replica_is_fetched_from_and_left_when_it_fails() -> N
             assert [r.value for r in await take(consumer, 3)] == numbered(3)
             nodes = [s.node_id for s in cluster.requests if s.api_key == ApiKey.FETCH]
             assert follower in nodes
-            assert nodes[-1] == leader  # it is asked again
+            assert nodes[-1] == leader  # it is queried again
 
 
 async def test_a_refresh_visits_only_partitions_with_a_new_leader(
@@ -547,7 +548,7 @@ async def test_a_follower_missing_from_metadata_is_forgotten_until_the_leader_na
                 response.brokers = [each for each in response.brokers if each.node_id != follower]
 
             # Its connection stays up: only metadata says that the broker is gone.
-            cluster.shrink_isr("orders", 0, [follower])  # the leader names it no longer
+            cluster.shrink_isr("orders", 0, [follower])  # the leader no longer names it
             without = cluster.control(
                 ApiKey.METADATA, times=None, after_handling=True, edit=leave_out
             )

@@ -1,4 +1,4 @@
-"""A fetch on its way, and what happens in the pass of the loop that brings its answer."""
+"""A fetch in flight, and what happens in the loop iteration that delivers its response."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ from tests.unit.consumer.makers import append, until
 
 
 class Ends:
-    """Remembers how a flight ended."""
+    """Records how a request ended."""
 
     def __init__(self) -> None:
         self.answers: list[FetchResponse] = []
@@ -69,7 +69,7 @@ def test_a_fetch_has_one_outcome() -> None:
 
 
 async def at_rest(consumer: AIOKafkaConsumer) -> BrokerFetch:
-    """Wait until a fetch waits at the one broker; its fetches."""
+    """Wait until a fetch waits at the one broker; return its fetches."""
     brokers = consumer._core.fetcher._brokers
     await until(lambda: any(each._in_flight is not None for each in brokers.values()))
     (broker,) = brokers.values()
@@ -77,7 +77,7 @@ async def at_rest(consumer: AIOKafkaConsumer) -> BrokerFetch:
 
 
 def fetches(monkeypatch: pytest.MonkeyPatch, events: list[str]) -> None:
-    """Note each fetch that leaves."""
+    """Record each fetch that is sent."""
     send_for = Connection.send_for
 
     def noted(self: Connection, promise: FetchFlight, *args: object, **options: object) -> None:
@@ -153,7 +153,7 @@ async def test_stopping_drops_the_answer(cluster: FakeCluster, make: MakeConsume
 async def test_partitions_refused_together_are_requested_together(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
-    """Or some would wait at home for the long poll of the first."""
+    """Otherwise some would wait locally for the long poll of the first."""
     for _ in range(3):
         async with make(fetch_max_wait_ms=10_000, retry_backoff_ms=200) as consumer:
             fault = cluster.control(ApiKey.FETCH, error=NotLeaderForPartitionError)
@@ -166,5 +166,5 @@ async def test_partitions_refused_together_are_requested_together(
             await until(lambda: cluster.count(ApiKey.FETCH) > asked)  # noqa: B023 (awaited here)
             request = [r.body for r in cluster.requests if r.api_key == ApiKey.FETCH][-1]
             assert isinstance(request, FetchRequest)
-            assert request.session_epoch == 1  # so what it does not name is asked for
+            assert request.session_epoch == 1  # so partitions that it does not name are requested
             assert not request.forgotten_topics_data

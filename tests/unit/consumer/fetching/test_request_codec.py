@@ -1,4 +1,4 @@
-"""The quick writer of fetches writes what the generated encoder writes."""
+"""The fast fetch encoder writes the same bytes as the generated one."""
 
 from uuid import UUID
 

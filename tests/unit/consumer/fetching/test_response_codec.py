@@ -1,4 +1,4 @@
-"""The quick reader of answers to fetches says what the generated decoder says."""
+"""The fast decoder of fetch responses returns the same as the generated one."""
 
 from uuid import UUID
 

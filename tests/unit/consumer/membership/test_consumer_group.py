@@ -1,4 +1,4 @@
-"""A consumer in its group, in either protocol: what comes and goes, what the application sees."""
+"""A consumer in its group, in either protocol: assignments, and what the application sees."""
 
 import asyncio
 import gc
@@ -54,7 +54,7 @@ async def make(cluster: FakeCluster, protocol: str) -> AsyncIterator[Make]:
         yield make
 
 
-# --- the usual way
+# --- the usual course
 
 
 async def test_the_start_returns_with_all_that_is_assigned(
@@ -157,7 +157,7 @@ async def test_a_listener_is_called(make: Make, protocol: str) -> None:
         await until(lambda: len(diary.told) >= 2)
         assert diary.told[0] == ("revoked", orders(0, 1, 2, 3))
         assert diary.told[-1] == ("assigned", first.assignment())
-    else:  # what changes
+    else:  # the changes
         revoked = [partitions for what, partitions in diary.told if what == "revoked"]
         assert revoked == [second.assignment()]
     diary.told.clear()
@@ -286,7 +286,7 @@ async def test_a_read_inside_a_listener_raises_at_once(
     assert isinstance(error, IllegalStateError)
     assert "rebalance listener" in str(error)
     if told != "revoked":
-        assert await take(consumer, 5) == numbered(5)  # nothing is lost, and reading goes on
+        assert await take(consumer, 5) == numbered(5)  # nothing is lost, and reading continues
 
 
 async def test_a_task_that_a_listener_starts_may_read(make: Make, cluster: FakeCluster) -> None:
@@ -532,7 +532,7 @@ async def test_the_group_may_not_be_read(make: Make, cluster: FakeCluster, proto
     consumer = make()
     await consumer.start()
     consumer.subscribe(["orders"])
-    for _ in range(2):  # again on each read, which tries again
+    for _ in range(2):  # again on each read, which retries
         with pytest.raises(GroupAuthorizationFailedError):
             async with asyncio.timeout(5):
                 await consumer.getone()

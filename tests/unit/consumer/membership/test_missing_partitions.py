@@ -1,4 +1,4 @@
-"""Metadata that shrinks: for a moment, which loses no position, or for good, which ends it."""
+"""Metadata that loses partitions: temporarily (positions stay) or permanently (they end)."""
 
 import asyncio
 from uuid import UUID
@@ -64,7 +64,7 @@ def test_partitions_missing_from_metadata_are_kept_for_a_while(without: object) 
     assert P2 in it.kept(without(2), MINE, 100)
     assert P2 in it.kept(without(3), MINE, 109.9)
     assert it.kept(told(4, 3), MINE, 109.95) == set()  # it is back
-    assert P2 in it.kept(without(5), MINE, 110)  # and counts anew
+    assert P2 in it.kept(without(5), MINE, 110)  # and its time starts again
     assert P2 in it.kept(without(6), MINE, 119.9)
     assert it.kept(without(7), MINE, 120) == set()
 
@@ -130,7 +130,7 @@ def test_another_subscription_keeps_nothing() -> None:
 
 
 def hide(count: int) -> object:
-    """An edit of metadata that leaves so many partitions of each topic."""
+    """An edit of metadata that leaves this many partitions of each topic."""
 
     def edit(response: MetadataResponse) -> None:
         for topic in response.topics:
@@ -164,7 +164,8 @@ async def test_a_position_outlives_metadata_that_shrinks(
         await refreshed(consumer)
         assert fault.hits == 1
         assert consumer.assignment() == set(MINE)
-        # Nobody else asks again: it is asked again all the same, and the position is the old one.
+        # Nothing else requests metadata, yet it is requested again, and the position is the old
+        # one.
         await until(lambda: consumer._core.positions.state(P2).source.node == 0)
         assert await consumer.position(P2) == 3
     record = await consumer.getone()

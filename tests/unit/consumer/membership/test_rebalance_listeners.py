@@ -1,4 +1,4 @@
-"""Listeners that hang, fail, or are not there any more when the consumer ends."""
+"""Listeners that hang, fail, or are gone when the consumer stops."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ async def test_a_listener_that_hangs_is_cancelled_at_the_deadline(
         with caplog.at_level(logging.WARNING):
             calls.end_by(loop.time() + 0.1)
             await calling
-            await calls.call(hang, SET)  # what is left is shared again
+            await calls.call(hang, SET)  # the remainder is shared again
     assert caplog.text.count("had not returned when the consumer stopped") == 2
     assert "failed" not in caplog.text
 
@@ -71,7 +71,7 @@ async def test_a_cancellation_inside_a_listener_is_logged(caplog: pytest.LogCapt
 async def test_a_listener_cancelled_before_the_end_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The application cancelled its task; the rebalance goes on in it."""
+    """The application cancelled its task; the rebalance continues in it."""
     calls = ListenerCalls("g", asyncio.get_running_loop(), ended=lambda: False)
 
     async def rebalance() -> int:

@@ -1,4 +1,4 @@
-"""What the application asked to read, and what that means for some metadata."""
+"""The application's subscription, and its meaning for given metadata."""
 
 from typing import Any
 

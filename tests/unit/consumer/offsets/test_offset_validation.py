@@ -1,4 +1,4 @@
-"""Logs that are cut, leaders that change, topics made again (KIP-320): on embedded brokers."""
+"""Truncated logs, leader changes and recreated topics (KIP-320) on embedded brokers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ def numbers(first: int, end: int, prefix: str = "v") -> list[tuple[int, bytes]]:
 
 
 def cut(cluster: FakeCluster, to: int, then: int, partition: int = 0) -> None:
-    """Lose the log from an offset on, and write others there."""
+    """Lose the log from an offset on, and write other records there."""
     cluster.truncate("orders", partition, to)
     append(cluster, [value for _, value in numbers(to, to + then, "n")], partition)
 
@@ -142,7 +142,7 @@ async def test_a_truncation_offset_does_not_apply_to_a_recreated_topic(
     cluster.delete_topic("orders")
     cluster.create_topic("orders", 3)
     await consumer._core.cluster.refresh(consumer._core.deadline())
-    await until(lambda: state.remade)  # when its leader has said so
+    await until(lambda: state.remade)  # once its leader has reported it
     with pytest.raises(LogTruncationError) as caught:
         await consumer.getone()
     assert caught.value.divergent_offsets == {}
@@ -183,7 +183,7 @@ async def test_unread_records_of_a_truncated_log_are_dropped(
     consumer.seek(P0, 0)
     assert await read(consumer, 2) == numbers(0, 2)  # all ten are decoded
     cut(cluster, 5, 3)
-    await until(lambda: cluster.count(ASKED) >= 2)  # behind the ten, then behind the two
+    await until(lambda: cluster.count(ASKED) >= 2)  # after the ten, then after the two
     assert await consumer.position(P0) == 2
     assert await read(consumer, 6) == numbers(2, 5) + numbers(5, 8, "n")
 
@@ -227,7 +227,7 @@ async def test_a_failed_batch_is_given_back_after_a_truncation(
 
 @pytest.fixture
 async def patient() -> AsyncIterator[FakeCluster]:
-    """A broker whose delays last until the test says that they are over."""
+    """A broker whose delays last until the test ends them."""
     async with FakeCluster(topics={"orders": 3}, clock=VirtualClock()) as cluster:
         yield cluster
 
@@ -246,7 +246,7 @@ async def test_records_read_during_the_validation_move_the_position(
     gate = cluster.control(ASKED, delay=1)
     cut(cluster, 5, 3)
     await gate.struck()
-    assert await read(consumer, 5) == numbers(2, 7)  # two more than there are now
+    assert await read(consumer, 5) == numbers(2, 7)  # two more than exist now
     cluster.advance(1)
     await until(lambda: consumer._core.positions.state(P0).error is not None)
     with pytest.raises(LogTruncationError) as caught:
@@ -265,14 +265,14 @@ async def test_a_commit_is_held_against_the_log(cluster: FakeCluster, make: Make
     await consumer.start()
     records = await read(consumer, 9 + 6)
     assert sorted(records) == sorted(numbers(5, 14, "n") + numbers(3, 9))
-    assert cluster.count(ASKED) == 1  # both in one question
+    assert cluster.count(ASKED) == 1  # both in one request
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest", "none"])
 async def test_an_epoch_that_the_leader_does_not_know(
     cluster: FakeCluster, make: MakeConsumer, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a topic that was made again where there are no ids; Java would wait for ever."""
+    """Of a topic that was recreated without topic ids; Java would wait indefinitely."""
     monkeypatch.setattr(validation, "OUTDATED_TRIES", 2)
     monkeypatch.setattr(validation, "OUTDATED_FOR", 0.05)
     append(cluster, numbered(5))
@@ -312,7 +312,7 @@ async def test_metadata_older_than_the_commit_is_refreshed_first(
 async def test_a_leader_cut_off_from_the_controller_resets_no_position(
     make: MakeConsumer, policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not know the epoch of the commit, which is that of its successor."""
+    """It does not have the epoch of the commit, which is that of its successor."""
     monkeypatch.setattr(validation, "OUTDATED_TRIES", 2)
     async with FakeCluster(brokers=2, topics={"orders": 1}) as cluster:
         append(cluster, numbered(6))
@@ -355,7 +355,7 @@ async def test_versions(make: MakeConsumer, oldest: int, latest: int) -> None:
         consumer = await reader(make, bootstrap_servers=cluster.bootstrap_servers)
         assert await read(consumer, 10) == numbers(0, 10)
         cut(cluster, 5, 6)
-        if latest < 3:  # not to be asked without a broker's rights: as blind as before KIP-320
+        if latest < 3:  # only brokers may send the request: no detection, as before KIP-320
             assert await read(consumer, 1) == numbers(10, 11, "n")
             assert cluster.count(ASKED) == 0
         else:
@@ -376,7 +376,7 @@ CODES = reactions(**{"raise": "TOPIC_AUTHORIZATION_FAILED"}, otherwise="retry")
 
 
 async def test_every_error_of_a_validation() -> None:
-    """As OffsetsForLeaderEpochUtils.handleResponse does."""
+    """As in OffsetsForLeaderEpochUtils.handleResponse."""
 
     async def reaction_to(code: int) -> str:
         async with FakeCluster(topics={"orders": 3}) as cluster:
@@ -627,7 +627,7 @@ async def test_an_unreachable_leader_does_not_imply_a_recreated_topic(
         lagging = lag(cluster, UUID(int=7))
         await refreshed(consumer, UUID(int=7))
         await until(lambda: state.rival_id is not None)
-        await consumer.commit()  # not of a position that is perhaps of another topic
+        await consumer.commit()  # not a position that may belong to another topic
         assert cluster.committed("store") == {}
         lagging.remove()
         await cluster.restart(1)
@@ -670,7 +670,7 @@ async def test_the_leader_decides_if_a_topic_was_recreated(
                 await asyncio.sleep(0)
                 await doubtful(node, states)  # type: ignore[arg-type]  # handed on
                 await task
-                assert state.rival_id is not None  # it has not said yes
+                assert state.rival_id is not None  # it has not confirmed
             else:
                 await doubtful(node, states)  # type: ignore[arg-type]  # handed on
 
@@ -745,7 +745,7 @@ async def test_evicted_records_of_a_paused_partition_do_not_block_validation(
 async def test_evicted_records_of_a_resumed_partition_need_no_read_that_waits(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
-    """The records of other partitions may keep the reads busy."""
+    """The records of other partitions may occupy the reads."""
     append(cluster, numbered(600))
     append(cluster, numbered(600, 600))
     consumer = await reader(make)

@@ -1,4 +1,4 @@
-"""Looking up offsets: grouping, versions, errors, time. Against embedded brokers."""
+"""Looking up offsets: grouping, versions, errors and timeouts, against embedded brokers."""
 
 import asyncio
 import logging
@@ -86,7 +86,7 @@ async def test_one_request_a_leader() -> None:
         tps = partitions(12)
         for tp in tps[1:]:
             append(fake, numbered(tp.partition), tp.partition)
-        told = await ask(fake, dict.fromkeys(tps, LATEST))  # of a topic that is not known yet
+        told = await ask(fake, dict.fromkeys(tps, LATEST))  # of a topic without metadata yet
         assert told == {tp: Found(tp.partition, -1, 0, 0) for tp in tps}
         assert fake.count(ApiKey.LIST_OFFSETS) == 3
     async with FakeCluster(brokers=3, topics={"orders": 12}) as fake:

@@ -1,4 +1,4 @@
-"""The hand-out of records, over both builds."""
+"""How records are handed out, in both builds."""
 
 import asyncio
 import gc
@@ -24,7 +24,7 @@ def chunk(delivery: ModuleType, offsets: list[int], end: int, start: int | None 
 
 
 class Source:
-    """Feeds a stream with chunks; counts how often the slow path was taken."""
+    """Feeds a stream with chunks; counts uses of the slow path."""
 
     def __init__(self, delivery: ModuleType, chunks: list[Any]) -> None:
         self.delivery = delivery.Delivery()
@@ -78,7 +78,7 @@ def test_take_needs_records_and_time(delivery: ModuleType) -> None:
     assert it.take() is None
     it.until = float("inf")
     assert it.take().offset == 0
-    it.until = 0.0  # noticed at the next look at the clock
+    it.until = 0.0  # noticed when the clock is next read
     handed_out = 1
     while it.take() is not None:
         handed_out += 1
@@ -177,7 +177,7 @@ async def test_a_stream_keeps_its_owner_alive_and_nothing_else_does(delivery: Mo
 
 
 async def test_records_are_not_leaked(delivery: ModuleType) -> None:
-    held = [record(delivery, 0)]  # in a list: what a variable counts for is Python's own business
+    held = [record(delivery, 0)]  # in a list: Python decides how variables count
     source = Source(delivery, [delivery.Chunk(held.copy(), 0, 1)])
     before = sys.getrefcount(held[0])
     async for r in delivery.RecordStream(source.delivery, source.next, None):

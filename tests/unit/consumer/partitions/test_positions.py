@@ -1,4 +1,4 @@
-"""Where the consumer stands: tables without a broker."""
+"""Positions of a consumer: tables without a broker."""
 
 from uuid import UUID, uuid4
 
@@ -104,7 +104,7 @@ def test_giving_records_back_outdates_responses_but_not_taken_records() -> None:
     assert not made.awaits_answer(state, asked_in)
     assert state.at_work is work
     assert (work.offset, work.epoch) == (4, 2)
-    state.return_to(2, 1)  # nothing of what is at work is left: commit no further than the log goes
+    state.return_to(2, 1)  # the processed batch is gone: commit no further than the log's end
     assert (work.offset, work.epoch) == (2, 1)
 
 
@@ -322,7 +322,7 @@ def test_a_topic_made_again_makes_every_position_doubtful() -> None:
     state.on_rival_confirmed()
     assert (state.remade, state.rival_id, state.topic_id) == (True, None, new)
     assert not state.fetchable
-    state.follow(told(2, 5, new))  # which does not make it better
+    state.follow(told(2, 5, new))  # which does not help
     assert state.unvalidated
     state.ask_reset(OffsetReset.EARLIEST)
     assert not state.remade
@@ -330,7 +330,7 @@ def test_a_topic_made_again_makes_every_position_doubtful() -> None:
     asked_in = state.fetch_generation
     state.follow(told(1, 0, old))
     assert state.fetch_generation > asked_in
-    assert state.generation > generation  # what is being looked up is of the wrong topic
+    assert state.generation > generation  # the pending lookup is of the wrong topic
     assert not state.remade
     assert (state.rival_id, state.topic_id) == (None, old)
 
@@ -342,12 +342,12 @@ def test_an_id_that_is_taken_back_changes_no_position() -> None:
     state.seek(7)
     generation = state.generation
     state.follow(told(2, 9, other))
-    assert (state.leader, state.leader_epoch) == (1, 4)  # 2 leads what is perhaps long gone
+    assert (state.leader, state.leader_epoch) == (1, 4)  # 2 leads a topic that may be gone
     assert not state.fetchable
     state.follow(told(1, 4, known))
     assert (state.rival_id, state.topic_id, state.remade) == (None, known, False)
     assert (state.position, state.generation) == (7, generation)
-    assert state.unvalidated  # once more, by its epoch
+    assert state.unvalidated  # again, by its epoch
 
 
 @pytest.mark.parametrize("confirmed", [True, False])

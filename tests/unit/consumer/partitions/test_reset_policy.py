@@ -1,4 +1,4 @@
-"""`auto_offset_reset`: what it may be, and starting from a time (KIP-1106)."""
+"""`auto_offset_reset`: valid values, and starting from a time (KIP-1106)."""
 
 import time
 
@@ -86,7 +86,7 @@ async def test_it_starts_with_the_first_record_that_is_young_enough(
     async with make(auto_offset_reset="by_duration:PT1H") as consumer:
         consumer.assign([P0, P1])
         assert await consumer.position(P0) == 4
-        assert await consumer.position(P1) == 4  # none is that young: from the next one on
+        assert await consumer.position(P1) == 4  # none is that recent: from the next one on
         consumer.seek(P0, 99)
         assert (await consumer.getone()).offset == 4
         await consumer.seek_to_beginning(P0)
@@ -96,7 +96,7 @@ async def test_it_starts_with_the_first_record_that_is_young_enough(
 async def test_records_written_during_the_lookups_are_not_skipped(
     cluster: FakeCluster, make: MakeConsumer
 ) -> None:
-    """After the search that finds nothing, and before the end of the partition is known."""
+    """After a search without a result, and before the end of the partition is known."""
     append(cluster, numbered(3), timestamp=int(time.time() * 1000) - 2 * HOUR)
     asked = 0
 
