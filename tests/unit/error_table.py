@@ -12,7 +12,7 @@ from aiokafka_lite.errors import for_code, kafka_errors
 __all__ = ["METADATA_IS_OLD", "PASSES", "assert_reactions", "reactions"]
 
 AT_ONCE = 32
-"""Clients of one test at a time: each has a broker of its own."""
+"""Concurrent clients of one test: each has its own broker."""
 
 PASSES = """
     CORRUPT_MESSAGE REQUEST_TIMED_OUT COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE
@@ -58,7 +58,7 @@ async def assert_reactions(
     """Try every code of a table, many concurrently, and list all with another reaction.
 
     Args:
-        table: Code -> the reaction that is expected.
+        table: Code -> the expected reaction.
         reaction_to: Tries one code with a new client and returns the reaction. An exception counts
             as the reaction to that code; the other codes are still tried.
     """

@@ -1,4 +1,4 @@
-"""A page of docs/ whose code blocks are run as tests, unchanged."""
+"""A page of docs/ whose code blocks run unchanged as tests."""
 
 import re
 from pathlib import Path

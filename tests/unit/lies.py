@@ -40,4 +40,4 @@ LIES: Final[dict[str, Callable[[bytearray], bytes | bytearray]]] = {
 }
 
 NEEDS_PATIENCE: Final = ("a length that ends too late",)
-"""These look like partial responses, so only the request timeout detects them."""
+"""They look like partial responses, so only the request timeout detects them."""

@@ -1,5 +1,5 @@
-"""What the classic machine is driven by in tests: an assignor, a driver without tasks, a group of
-such members against a broker without sockets. Time is the broker's own."""
+"""Drives the classic machine in tests: an assignor, a driver without tasks, and a group of such
+members with a socketless broker. Time is the broker's virtual clock."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -42,8 +42,8 @@ Layouts = Mapping[str, TopicLayout]
 
 
 class Spread:
-    """As even as it gets. With COOPERATIVE, whoever owns something keeps it if it may, and what
-    has to move is nobody's until its owner has given it back."""
+    """As balanced as possible. With COOPERATIVE, owners keep their partitions if they may, and a
+    partition that has to move stays unassigned until its owner has revoked it."""
 
     def __init__(
         self, name: str = "spread", protocols: frozenset[RebalanceProtocol] = EAGER
@@ -94,7 +94,7 @@ class Spread:
 
 
 def _owners(told: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
-    """Who owns what; of two who claim it, the one of the later generation (KIP-792)."""
+    """Partitions by owner; of two claimants, the one of the later generation (KIP-792)."""
     owners: dict[TopicPartition, str] = {}
     for member, each in sorted(told.items(), key=lambda item: item[1].generation):
         owners.update(dict.fromkeys(each.owned, member))
@@ -102,16 +102,16 @@ def _owners(told: Mapping[str, Subscription]) -> dict[TopicPartition, str]:
 
 
 class Driver:
-    """Carries out what one machine wants, at once or, listeners, after `listener_time`.
+    """Carries out the steps of one machine at once, except listeners, which take `listener_time`.
 
     Attributes:
-        steps: All that was asked for.
-        failures: What the application was told.
-        held: What the application may read from.
-        alive: Whether it is driven at all; a dead one is SIGKILLed, or its process is stopped.
-        connected: Whether requests get through.
-        heard_at: Loop time of the last request that the coordinator answered. An answer that lay
-            unread while the process stood still says nothing of now.
+        steps: All requested steps.
+        failures: The errors reported to the application.
+        held: The partitions that the application may read.
+        alive: False if it is not driven: after SIGKILL, or while its process is stopped.
+        connected: True if requests reach the broker.
+        heard_at: Loop time of the last request that the coordinator answered. A response that
+            stayed unread while the process was stopped says nothing about the present.
     """
 
     def __init__(
@@ -153,14 +153,14 @@ class Driver:
         return self.machine.state is ClassicState.STABLE and not self.machine.rejoin_needed
 
     def told(self, *kinds: type[Step]) -> list[Step]:
-        """The steps of these kinds, so far."""
+        """The steps of these kinds so far."""
         return [step for step in self.steps if isinstance(step, kinds)]
 
     def sent(self, kind: str) -> list[Send]:
         return [step for step in self.steps if isinstance(step, Send) and step.kind == kind]
 
     def pump(self) -> bool:
-        """Do what can be done now; whether there was something."""
+        """Do what can be done now; return whether there was anything."""
         if not self.alive:
             return False
         now = self.group.now
@@ -220,7 +220,7 @@ class Driver:
                 self.failures.append(step.error)
 
     def _check_request(self, step: Send) -> None:
-        """What may never be sent."""
+        """Check for requests that must never be sent."""
         assert step.kind not in self.waiting, "two of a kind"
         eager = self.machine.rebalance_protocol is RebalanceProtocol.EAGER
         if step.kind == "JoinGroup":
@@ -250,14 +250,14 @@ class Driver:
         self.machine.close(self.group.now, stay)
 
     def cut(self) -> None:
-        """Its connection breaks; what was under way may have been carried out."""
+        """Break its connection; pending requests may have been carried out."""
         self.connected = False
         self.pump()
         self.connected = True
 
 
 class DrivenGroup:
-    """Members of one group, their time, and what must always hold among them."""
+    """Members of one group, their clock, and their invariants."""
 
     def __init__(self, partitions: int = 6, name: str = "g", **broker: Any) -> None:
         self.broker = SocketlessBroker(2, **broker)
@@ -285,7 +285,7 @@ class DrivenGroup:
                 driver.machine.on_metadata(self.layouts, self.now)
 
     def settle(self) -> None:
-        """All that can happen at this instant."""
+        """Everything that can happen at this instant."""
         for _ in range(200):
             busy = [driver for driver in self.drivers if driver.pump()]
             if not busy:
@@ -294,7 +294,7 @@ class DrivenGroup:
         raise AssertionError("it goes on for ever at one instant")
 
     def run(self, seconds: float, step: float = 0.5) -> None:
-        """Let time pass, never further at once than until the next wakeup."""
+        """Advance the clock, never past the next wakeup at once."""
         until = self.now + seconds
         self.settle()
         while self.now < until:
@@ -304,7 +304,7 @@ class DrivenGroup:
             self.settle()
 
     def run_until_stable(self, seconds: float = 60.0) -> None:
-        """Raises AssertionError: they do not all get stable in that time."""
+        """Wait until all are stable; raise AssertionError if they are not in that time."""
         until = self.now + seconds
         self.settle()
         while not self.stable:
@@ -321,22 +321,22 @@ class DrivenGroup:
 
     @property
     def complete(self) -> bool:
-        """Everything belongs to one member."""
+        """Check that each partition belongs to one member."""
         held = [tp for driver in self.alive for tp in driver.held]
         wanted = sum(layout.partitions for layout in self.layouts.values())
         return len(held) == wanted == len(set(held))
 
     def check(self) -> None:
-        """No two members that the coordinator answers hold the same partition.
+        """Check that no two members in contact with the coordinator hold the same partition.
 
-        A member without an answer for a whole session keeps its partitions, as in Java: it learns
-        from the first answer that it lost them. Of two members that share an instance id the older
-        one learns from its next heartbeat that it is fenced: that is Kafka's own gap.
+        As in Java, a member without a response for a whole session keeps its partitions: the first
+        response tells it that it lost them. Of two members that share an instance id, the older one
+        detects with its next heartbeat that it is fenced: Kafka has that gap, too.
         """
         owners: dict[TopicPartition, Driver] = {}
         for driver in self.drivers:
-            # A SyncGroup restarts the session when it is answered, not when it arrives: so the
-            # session may have begun with the JoinGroup just before it.
+            # A SyncGroup restarts the session with its response, not on arrival, so the session may
+            # have begun with the JoinGroup just before it.
             session = driver.machine.options.session_timeout - 1.0
             in_touch = driver.alive and self.now - driver.heard_at < session
             for tp in driver.held if in_touch else ():

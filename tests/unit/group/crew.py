@@ -1,5 +1,5 @@
-"""Members that a `GroupDriver` drives, of either protocol, on any cluster; for the unit tests and
-those on a real broker."""
+"""Members of either protocol that a `GroupDriver` drives, on any cluster, for the unit tests and
+the tests with a real broker."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -21,11 +21,11 @@ from aiokafka_lite.structs import TopicPartition
 Partitions = frozenset[TopicPartition]
 
 GUARD = 60.0
-"""Seconds that whatever is waited for may take at most."""
+"""Maximum seconds of any wait."""
 
 
 async def until(holds: Callable[[], bool], told: Callable[[], object] = lambda: "") -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     try:
         async with asyncio.timeout(GUARD):
             while not holds():
@@ -35,13 +35,13 @@ async def until(holds: Callable[[], bool], told: Callable[[], object] = lambda: 
 
 
 class CrewMember:
-    """A consumer without records: it owns a membership and notes what happens to it.
+    """A consumer without records: it owns a membership and records its events.
 
     Attributes:
-        log: What it was told, in order.
-        held: What it has been given and not been asked to give back.
-        failures: What `on_fail` told.
-        mistakes: What ended a task.
+        log: Its callbacks, in order.
+        held: The partitions assigned and not revoked.
+        failures: The errors of `on_fail`.
+        mistakes: The exceptions that ended tasks.
         listener: Awaited in each callback, with its name.
     """
 
@@ -148,7 +148,7 @@ class CrewMember:
         await self.die()
 
     async def die(self) -> None:
-        """Without a word to the group."""
+        """End without a request to the group."""
         if self.stopped:
             return
         self.stopped = True
@@ -167,10 +167,10 @@ class Crew:
     """The members of one group.
 
     Args:
-        bootstrap: Where.
+        bootstrap: The cluster's address.
         group_id: The group.
-        partitions: How many there are to share.
-        options: Of each member.
+        partitions: The number of partitions to share.
+        options: The options of each member.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Crew:
 
     @property
     def settled(self) -> bool:
-        """Whether all partitions are held, each once, about evenly."""
+        """True if all partitions are held, each once, roughly evenly."""
         held = [tp for member in self.alive for tp in member.held]
         counts = [len(member.held) for member in self.alive]
         return (

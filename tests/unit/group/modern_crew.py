@@ -1,7 +1,7 @@
 """Members of the consumer protocol driven in virtual time against the embedded broker.
 
-A `Member` is a machine with a synchronous driver and an application that only notes what happens to
-it. Everything runs by the broker's virtual clock, so thousands of seconds take none.
+A `Member` is a machine with a synchronous driver and an application that only records events.
+Everything uses the broker's virtual clock, so thousands of seconds take no real time.
 """
 
 import re
@@ -32,12 +32,12 @@ from aiokafka_lite.testing.clock import Timer
 from tests.unit.testing.raw import SocketlessBroker
 
 LOSING = {MemberState.FENCED, MemberState.FATAL, MemberState.LEAVING, MemberState.STALE}
-LATENCY = 0.004  # seconds, there or back
+LATENCY = 0.004  # seconds, one way
 STEPS_AT_ONCE = 50  # more than that at one instant is an endless loop
 
 
 def options(**fields: Any) -> MembershipOptions:
-    """A member's options, with backoffs that a test can count on."""
+    """A member's options, with deterministic backoffs."""
     fields = {"group_id": "g", "retry_backoff": Backoff(0.1, 1.0, jitter=0.0), **fields}
     return MembershipOptions(**fields)
 
@@ -50,10 +50,10 @@ class Member:
     """A machine, its driver, its application.
 
     Args:
-        broker: Where the group is.
-        random: Of its id.
-        version: Of its heartbeats at most.
-        fields: Of its options.
+        broker: The group's broker.
+        random: The source of its id.
+        version: The maximum version of its heartbeats.
+        fields: Fields of its options.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class Member:
         self.ids: dict[TopicPartition, UUID] = {}  # of the topics that it holds
         self.topics: tuple[str, ...] = ()
         self.pattern: str | None = None
-        self.listeners = self.most_listeners = 0  # that run, that ever ran at once
+        self.listeners = self.most_listeners = 0  # running now, and at most so far
         self.in_flight = self.most_in_flight = 0
         self.lose_request = self.lose_answer = False  # for as long as they are set
         self.dead = False
         self.closing = False
         self.node = 0
-        self.names: dict[str, TopicLayout] | None = None  # None: what the broker has
+        self.names: dict[str, TopicLayout] | None = None  # None: the broker's topics
         self._wakeup: Timer | None = None
         self._pumping = False
 
@@ -93,12 +93,12 @@ class Member:
 
     @property
     def is_member(self) -> bool:
-        """Whether the coordinator thinks so."""
+        """True if the coordinator has it as a member."""
         group = self.broker.state.groups.get(self.machine.options.group_id)
         return group is not None and self.machine.member_id in getattr(group, "members", {})
 
     def kinds(self) -> list[str]:
-        """The calls of the application's listener, in short."""
+        """The calls of the application's listener, in short form."""
         return [type(step).__name__ for step in self.log]
 
     def subscribe(self, *topics: str, pattern: str | None = None) -> "Member":
@@ -107,7 +107,7 @@ class Member:
         return self.pump()
 
     def matching(self, names: Iterable[str]) -> list[str]:
-        """Those that its pattern takes."""
+        """The topics that its pattern matches."""
         return [name for name in names if self.pattern and re.fullmatch(self.pattern, name)]
 
     def poll(self, *, waiting: bool = False) -> None:
@@ -128,13 +128,13 @@ class Member:
         self.pump()
 
     def die(self) -> None:
-        """Without a word."""
+        """End without a request."""
         self.dead = True
         if self._wakeup is not None:
             self._wakeup.cancel()
 
     def pump(self) -> "Member":
-        """Carry out what the machine wants now."""
+        """Carry out the machine's current steps."""
         if self._pumping or self.dead:
             return self
         self._pumping = True
@@ -273,7 +273,7 @@ def _uuid(random: Random) -> UUID:
 
 
 class Crew:
-    """Some members of one group, and a judge of who owns what."""
+    """Some members of one group, and checks of their ownership."""
 
     def __init__(self, broker: SocketlessBroker, **topics: int) -> None:
         self.broker = broker
@@ -283,7 +283,7 @@ class Crew:
             broker.state.create_topic(name, count)
 
     def member(self, *topics: str, **fields: Any) -> Member:
-        """One more, which subscribes at once if there are topics."""
+        """Add a member, which subscribes at once if there are topics."""
         member = Member(self.broker, self.random, **fields)
         self.members.append(member)
         if topics:
@@ -291,21 +291,21 @@ class Crew:
         return member
 
     def run(self, seconds: float, step: float = 0.25) -> None:
-        """Let time pass, and look that no partition has two owners."""
+        """Advance the clock, and check that no partition has two owners."""
         for _ in range(max(round(seconds / step), 1)):
             self.broker.clock.advance(step)
             self.check()
 
     def check(self) -> None:
-        """No two of the coordinator's members hold the same partition."""
-        # By id: a topic that was made anew has the same name.
+        """Check that no two of the coordinator's members hold the same partition."""
+        # By id: a recreated topic has the same name.
         owners: Counter[tuple[UUID, TopicPartition]] = Counter()
         for member in self.members:
-            # What is lost, or about to be, is no longer an owner's.
+            # Lost partitions, and those about to be lost, no longer count as owned.
             if not member.dead and member.is_member and member.state not in LOSING:
                 owners.update((member.ids[tp], tp) for tp in member.held)
         assert not [key for key, count in owners.items() if count > 1]
 
     def held(self) -> list[int]:
-        """How many partitions each living one has."""
+        """The number of partitions of each live member."""
         return sorted(len(member.held) for member in self.members if not member.dead)

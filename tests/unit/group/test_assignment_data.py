@@ -1,4 +1,4 @@
-"""The bytes of subscriptions and assignments: every version, and what is newer than ours."""
+"""The bytes of subscriptions and assignments: every version, including newer ones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_all_topics_of_a_group() -> None:
 
 @pytest.mark.parametrize("version", range(4))
 def test_topics_of_an_assignor_in_aiokafka_s_form(version: int) -> None:
-    """Whatever its `version` is, it writes the fields of version 0."""
+    """It writes the fields of version 0, regardless of its `version`."""
     data = ConsumerProtocolMemberMetadata(version, ["b", "a"], b"mine").encode()
     assert subscribed_topics([data]) == {"a", "b"}
 

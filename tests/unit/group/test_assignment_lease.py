@@ -1,4 +1,4 @@
-"""The lease of a read: what breaks it, and for which partitions."""
+"""The lease of a read: what ends it, and for which partitions."""
 
 import copy
 import gc

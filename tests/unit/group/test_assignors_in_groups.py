@@ -1,4 +1,4 @@
-"""Our assignors and an application's in groups of the embedded broker, which come and go."""
+"""This package's assignors and an application's in changing groups of the embedded broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OfAnApplication(RangePartitionAssignor):
 
 
 def cluster_of(group: DrivenGroup) -> ClusterMetadata:
-    """What the application's assignor sees: always the layouts of now."""
+    """The application's assignor always sees the current layouts."""
 
     def metadata() -> Metadata:
         return Metadata(
@@ -76,7 +76,7 @@ every = pytest.mark.parametrize("assignor", [*ASSIGNORS, OfAnApplication.name])
 
 @every
 def test_members_come_and_go_and_die(assignor: str) -> None:
-    """No partition has two owners at any instant, none is forgotten: `DrivenGroup` looks."""
+    """No partition ever has two owners, and none is left out: `DrivenGroup` checks it."""
     chance = random.Random(20261121)
     group = DrivenGroup(partitions=9)
     group.layouts["u"] = TopicLayout(4)
@@ -134,7 +134,7 @@ def test_cooperative_members_keep_partitions_that_do_not_move() -> None:
 
 
 def test_a_group_changes_from_eager_to_cooperative_by_two_rolling_restarts() -> None:
-    """KIP-429's way: first both assignors in each member, then the eager one goes."""
+    """The upgrade of KIP-429: first both assignors in each member, then without the eager one."""
     group = DrivenGroup(partitions=6)
     members = [Member(group, "range") for _ in range(2)]
     group.run_until_stable()

@@ -175,7 +175,7 @@ def test_a_suspended_process_loses_its_partitions_and_rejoins(
     assert len(stays.held) == 6
     stopped.alive = True
     group.settle()
-    assert stopped.held == frozenset()  # before anything else happens
+    assert stopped.held == frozenset()  # before any other event
     group.run_until_stable()
 
 
@@ -309,7 +309,7 @@ def test_unsubscribe_and_subscribe_again() -> None:
 
 
 def test_leaving_while_a_join_without_an_id_is_under_way() -> None:
-    """An old broker gives the id with the generation only: it is given back then."""
+    """An old broker returns the id only with the generation: the member then leaves with it."""
     group = DrivenGroup()
     old = {"JoinGroup": 3, "SyncGroup": 2, "Heartbeat": 2, "LeaveGroup": 2}
     Driver(group)
@@ -342,7 +342,7 @@ def test_every_version(version: int) -> None:
 def test_joins_deaths_and_moves_for_hours(
     protocols: frozenset[RebalanceProtocol], seed: int
 ) -> None:
-    """Whatever happens, all is owned once it is over, and rebalances are bounded."""
+    """Whatever happens, everything is owned at the end, and rebalances are bounded."""
     random = Random(seed)
     group = DrivenGroup(partitions=12)
     events = 0
@@ -372,5 +372,5 @@ def test_joins_deaths_and_moves_for_hours(
     Driver(group, protocols=protocols, rebalance_timeout=30.0)
     group.run_until_stable(200)
     for driver in group.drivers:
-        # Nobody can have seen more than a few for each event (cooperative takes two at a time).
+        # No member sees more than a few per event (a cooperative rebalance takes two).
         assert driver.machine.counters.rebalances <= 4 * events

@@ -1,5 +1,5 @@
-"""Groups of classic members to which anything may happen: what never may, and that all is well once
-nothing more happens. The embedded broker coordinates."""
+"""Groups of classic members with random events: invariants, and recovery once the events end.
+The embedded broker coordinates."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -31,7 +31,7 @@ class ClassicGroups(RuleBasedStateMachine):
             self.join(static=False, seconds=7.0)
 
     def pick(self, number: int) -> Driver | None:
-        """One that runs."""
+        """A running member."""
         self.events += 1
         alive = self.group.alive
         return alive[number % len(alive)] if alive else None
@@ -56,7 +56,7 @@ class ClassicGroups(RuleBasedStateMachine):
 
     @rule(number=which, seconds=pauses)
     def kill_and_restart(self, number: int, seconds: float) -> None:
-        """Static ones come back by their name."""
+        """Static members rejoin with their instance id."""
         if (driver := self.pick(number)) is not None:
             driver.alive = False
             self.group.run(seconds)
@@ -77,7 +77,7 @@ class ClassicGroups(RuleBasedStateMachine):
 
     @rule(number=which, seconds=pauses)
     def cut(self, number: int, seconds: float) -> None:
-        """No request gets through; answers are lost."""
+        """No request arrives; responses are lost."""
         if (driver := self.pick(number)) is not None:
             driver.connected = False
             self.group.run(seconds)
@@ -93,8 +93,8 @@ class ClassicGroups(RuleBasedStateMachine):
 
     @rule(number=which, seconds=st.sampled_from([0.0, 0.3, 2.0, 6.0]))
     def listener(self, number: int, seconds: float) -> None:
-        """Two in a row are still well within the rebalance timeout: beyond it the coordinator goes
-        on without the member, which learns that by its next heartbeat only."""
+        """Two in a row are still well within the rebalance timeout. After that the coordinator
+        continues without the member, which detects it only with its next heartbeat."""
         if (driver := self.pick(number)) is not None:
             driver.listener_time = seconds
 
@@ -140,7 +140,7 @@ class ClassicGroups(RuleBasedStateMachine):
             return
         group = self.group
         group.broker.control.faults.clear()
-        group.settle()  # an answer that is still under way may be an error that only a poll retries
+        group.settle()  # a pending response may be an error that only a poll retries
         for driver in group.alive:
             driver.listener_time = min(driver.listener_time, 5.0)
             driver.machine.on_poll(group.now, waiting=True)
@@ -163,8 +163,8 @@ TestClassicGroups = ClassicGroups.TestCase
 TestClassicGroups.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
 
 
-# What Hypothesis found. In both, an error that stops the member until the application's next poll
-# was still under way when the faults ended.
+# Found by Hypothesis. In both, an error that stops the member until the application's next poll was
+# still in flight when the faults ended.
 
 
 def test_a_group_recovers_from_a_refused_join_that_a_stopped_process_reads_last() -> None:

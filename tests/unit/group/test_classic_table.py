@@ -1,4 +1,5 @@
-"""The classic machine, state by state: every error code to every request, what is never sent."""
+"""The classic machine, state by state: every error code for every request, and what is never
+sent."""
 
 from collections.abc import Callable
 
@@ -59,7 +60,7 @@ both = pytest.mark.parametrize("protocols", [EAGER, COOPERATIVE], ids=["eager", 
 
 
 class Script:
-    """One machine, driven step by step; listeners return when the script says so."""
+    """One machine, driven step by step; listeners return when the script lets them."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class Script:
         return self.machine.next_step(self.now)
 
     def steps(self) -> list[Step]:
-        """All that it wants now."""
+        """All its current steps."""
         found = []
         while (step := self.step()) is not None:
             found.append(step)
@@ -144,7 +145,7 @@ class Script:
         assert self.machine.state is S.STABLE
 
     def to_revoking(self) -> None:
-        """Cooperative: what it has goes elsewhere, in part."""
+        """Cooperative: a part of its partitions moves to other members."""
         self.to_stable(*T[:2])
         self.machine.request_rejoin("test", self.now)
         assert self.sent() == ["JoinGroup"]
@@ -154,14 +155,14 @@ class Script:
         assert self.steps() == [Revoke(frozenset({T[1]}))]
 
     def to_preparing(self) -> None:
-        """Eager: everything is being given back."""
+        """Eager: everything is being revoked."""
         self.to_stable()
         self.machine.request_rejoin("test", self.now)
         (step,) = self.steps()
         assert isinstance(step, Revoke)
 
     def beat(self, code: int | None = 0) -> None:
-        """A heartbeat goes out, and is answered."""
+        """A heartbeat is sent and answered."""
         while "Heartbeat" not in self.sent():
             at = self.machine.next_wakeup(self.now)
             assert at is not None
@@ -303,7 +304,7 @@ def test_every_error_of_sync_group(code: int, protocols: frozenset[RebalanceProt
 
 
 def goes_on(script: Script, code: int) -> None:
-    """After an error of a join: whatever can be done about it is."""
+    """Take all steps that follow an error of a join."""
     machine = script.machine
     if machine.state is S.FENCED:
         assert [type(step) for step in script.steps()] == [Fail]
@@ -377,7 +378,7 @@ def test_every_error_of_a_heartbeat(code: int, where: str) -> None:
 
 
 def through_listeners(script: Script) -> list[Step]:
-    """What it wants while every listener is through at once, the one at work first."""
+    """Its steps while every listener returns at once, the running one first."""
     machine, now = script.machine, script.now
     found: list[Step] = []
     ends: dict[type[Step], Callable[[float], None]] = {
@@ -389,7 +390,7 @@ def through_listeners(script: Script) -> list[Step]:
         try:
             end(now)
         except IllegalStateError:
-            continue  # that one is not at work
+            continue  # that one is not running
         break
     for _ in range(20):
         if (step := script.step()) is None:
@@ -502,7 +503,7 @@ def test_joins_that_are_refused_come_with_pauses(code: int, pauses: list[float])
         assert script.sent() == ["JoinGroup"]
 
 
-# --- what the answers say
+# --- contents of responses
 
 
 @both
@@ -578,7 +579,7 @@ def test_the_result_of_an_election_that_is_past_is_dropped() -> None:
     script.beat(ILLEGAL_GENERATION)
     assert "JoinGroup" in script.sent()
     script.joined(2, leads=True)
-    assert script.steps() == []  # the first one is still being computed
+    assert script.steps() == []  # the first assignment is still being computed
     script.machine.on_elected({"me": b"old"}, script.now, ["t"])
     assert [type(step) for step in script.steps()] == [Elect]
     script.machine.on_elected({"me": b"new"}, script.now, ["t"])
@@ -602,7 +603,7 @@ def test_skip_assignment() -> None:
     script.steps()
     script.machine.on_assigned(script.now)
     script.machine.on_metadata({"t": TopicLayout(5)}, script.now)
-    assert script.machine.rejoin_needed  # it leads all the same
+    assert script.machine.rejoin_needed  # it is the leader anyway
 
 
 # --- time
@@ -626,7 +627,7 @@ def test_no_heartbeat_while_a_join_or_sync_is_under_way() -> None:
 def test_a_silent_coordinator_is_unknown_and_the_partitions_stay(
     protocols: frozenset[RebalanceProtocol],
 ) -> None:
-    """A coordinator that failed over begins every session anew, so it may still know the member."""
+    """A new coordinator restarts every session, so it may still have the member."""
     script = Script(protocols)
     script.to_stable()
     script.beat()
@@ -708,7 +709,7 @@ def test_a_failed_authentication_is_reported_and_the_place_is_kept(search: bool)
         script.now = at
         if attempts == 50:
             machine.retry(script.now)
-    assert fails == 2  # once until the application reads on
+    assert fails == 2  # once until the application continues to read
     assert 80 < attempts < 120  # once a second in the end
     assert (machine.state, machine.generation, machine.member_id) == (S.STABLE, 1, "me")
     machine.on_coordinator(script.now)
@@ -816,7 +817,7 @@ def test_leaving_while_a_sync_is_under_way() -> None:
     script.machine.leave("unsubscribed", script.now)
     (leave,) = script.steps()
     assert isinstance(leave, Send)
-    assert leave.apart  # the coordinator may be long to answer what is under way
+    assert leave.apart  # the coordinator may be slow to answer the pending request
     script.synced(*T)
     assert script.steps() == []
     assert script.machine.state is S.LEAVING
@@ -863,7 +864,7 @@ def test_a_membership_that_is_lost_while_leaving_is_lost() -> None:
     script = Script()
     script.to_assigning()
     script.machine.leave("unsubscribed", script.now)
-    script.beat(UNKNOWN_MEMBER)  # the listener is still at work
+    script.beat(UNKNOWN_MEMBER)  # the listener is still running
     assert script.steps() == []
     script.machine.on_assigned(script.now)
     assert script.steps() == [Lost(frozenset(T[:2]))]

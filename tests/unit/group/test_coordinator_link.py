@@ -1,4 +1,4 @@
-"""The way to the coordinator: connections, versions, time, and who it is."""
+"""The link to the coordinator: connections, versions, timeouts, and which broker it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listeners that are slow or fail, and the driver's end in every state, within its deadline."""
+"""Slow or failing listeners, and the driver's end in every state, within its deadline."""
 
 import asyncio
 import time
@@ -208,7 +208,7 @@ async def test_close_without_a_subscription(embedded: FakeCluster, modern: bool)
 async def test_close_does_not_wait_for_a_join_in_progress(
     embedded: FakeCluster, modern: bool
 ) -> None:
-    """The others take their time to rejoin: the farewell goes over another connection."""
+    """The others rejoin slowly: the LeaveGroup uses another connection."""
     crew = Crew(embedded.bootstrap_servers, "g", "t", 6, modern=modern, rebalance_timeout=30.0)
     try:
         first = await crew.add()
@@ -313,14 +313,14 @@ async def test_a_static_member_stays_or_leaves_on_request(crew: Crew) -> None:
 
 
 async def test_a_process_that_was_stopped_for_longer_than_its_session(modern: bool) -> None:
-    """Its partitions belong to another member by then: the listener is called first."""
+    """Its partitions already belong to another member: the listener is called first."""
     with FakeCluster(topics={"t": 6}, broker_configs=CONFIGS) as embedded:
         member = CrewMember(embedded.bootstrap_servers, "g", modern=modern, session_timeout=0.6)
         try:
             await member.start("t")
             await until(lambda: member.stable and len(member.held) == 6, lambda: member)
             member.log.clear()
-            # As SIGSTOP would, this stops all of this loop; the broker's is in another thread.
+            # Like SIGSTOP, this stops this whole loop; the broker's is in another thread.
             time.sleep(3.5 if modern else 1.0)  # noqa: ASYNC251  # it is the fault itself
             await until(lambda: bool(member.log), lambda: member)
             assert member.log[0][0] == "lost"

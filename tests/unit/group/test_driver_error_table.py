@@ -1,7 +1,7 @@
-"""Every error that a broker can answer, to each request of a driven member, once.
+"""Every error that a broker can return for each request of a driven member, once.
 
-Each code has a member in a group of its own; what becomes of it is told by the table, and whatever
-that is, it ends properly.
+Each code has a member in a separate group. The table says what happens to the member; in each case
+it ends properly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MADE_BY_CLIENTS = {0}
 
 
 class Fate(Enum):
-    """What becomes of the member."""
+    """What happens to the member."""
 
     HEALED = "goes on by itself"
     TOLD = "goes on by itself, and the application is told"
@@ -63,7 +63,7 @@ def of_search(code: int) -> Fate:
 
 
 def of_modern_search(code: int) -> Fate:
-    # No broker answers that to a search; it would mean what it says.
+    # No broker returns that for a lookup; it would be taken literally.
     return Fate.ENDED if code == FENCED_INSTANCE else of_search(code)
 
 
@@ -117,7 +117,7 @@ async def walk(
 async def meet(
     embedded: FakeCluster, api: ApiKey, code: int, *, modern: bool, fate: Fate, settled: bool
 ) -> None:
-    """Let one member meet one error."""
+    """Return one error to one member."""
     group_id = f"{api.name}-{code}"
 
     def is_its_own(request: Any) -> bool:
@@ -178,7 +178,7 @@ async def test_modern_heartbeat(embedded: FakeCluster) -> None:
 
 @pytest.mark.parametrize("modern", [False, True], ids=["classic", "modern"])
 async def test_leaving(embedded: FakeCluster, modern: bool) -> None:
-    """Whatever is answered to a farewell, the member ends, and soon."""
+    """Whatever the response to its LeaveGroup is, the member ends soon."""
     api = ApiKey.CONSUMER_GROUP_HEARTBEAT if modern else ApiKey.LEAVE_GROUP
     places = asyncio.Semaphore(AT_ONCE)
 

@@ -1,5 +1,5 @@
-"""Whatever becomes of members and brokers, each partition has one owner in the end; in the classic
-protocol it never has two."""
+"""Whatever happens to members and brokers, each partition has one owner at the end; in the
+classic protocol it never has two."""
 
 import asyncio
 from random import Random
@@ -31,7 +31,7 @@ GROUP_APIS = [
 
 
 class Fates:
-    """A group, and what happens to it by a seed."""
+    """A group, and its random events from a seed."""
 
     def __init__(self, kafka: FakeCluster, crew: Crew, seed: int) -> None:
         self.kafka = kafka
@@ -102,7 +102,7 @@ class Fates:
         self.silent = None
 
     async def watch(self) -> None:
-        """Look for partitions that two hold."""
+        """Look for partitions with two owners."""
         while True:
             held = [tp for member in self.crew.alive for tp in member.held]
             if len(held) != len(set(held)):

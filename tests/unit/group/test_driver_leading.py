@@ -37,7 +37,7 @@ async def crew(embedded: FakeCluster) -> AsyncIterator[Crew]:
 
 
 class Watching(RangeAssignor):
-    """Records its calls, and fails if the test says so."""
+    """Records its calls, and fails on request."""
 
     def __init__(self) -> None:
         self.asked: list[TopicLayouts] = []
@@ -94,7 +94,7 @@ async def test_the_assignor_receives_racks_and_topic_ids(crew: Crew, embedded: F
 
 
 async def test_a_broker_that_is_down_keeps_its_rack(crew: Crew, embedded: FakeCluster) -> None:
-    """Or each restart would be a rebalance, of a group whose members tell their racks."""
+    """Otherwise each restart would rebalance a group whose members report their racks."""
     embedded.move_coordinator("g", 0)
     member = await add(crew, "t", client_rack="r1")
     await until(lambda: member.stable, lambda: member)
@@ -137,14 +137,14 @@ async def test_an_assignor_exception_is_reported_to_the_application(crew: Crew) 
 
 
 async def test_a_leader_without_metadata_keeps_waiting(crew: Crew, embedded: FakeCluster) -> None:
-    """The leader cannot assign yet; it is still asked to, and the group goes on."""
+    """The leader cannot assign yet; the request stays pending, and the group continues."""
     leader = await add(crew, "t", request_timeout=0.8)
     await until(lambda: leader.stable, lambda: leader)
     fault = embedded.control(
         ApiKey.METADATA,
         times=None,
         when=lambda request: bool(request.topics) and "u" in {one.name for one in request.topics},
-        error=29,  # for topics: the answer comes, and says nothing of use
+        error=29,  # for topics: the response contains nothing useful
     )
     other = await add(crew, "u")
     await fault.struck()

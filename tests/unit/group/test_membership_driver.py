@@ -1,4 +1,4 @@
-"""The driver with both machines, on the embedded broker: members come and go, brokers fail."""
+"""The driver with both machines, on the embedded broker: members join and leave, brokers fail."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -174,7 +174,7 @@ async def test_connections_that_break_disturb_nothing(crew: Crew, embedded: Fake
 async def test_a_heartbeat_that_is_swallowed_costs_no_session(
     crew: Crew, embedded: FakeCluster
 ) -> None:
-    """As by a connection that something on the way has forgotten."""
+    """As on a connection that a firewall has dropped."""
     timeouts = {"request_timeout": 1.0} if crew.options["modern"] else {"session_timeout": 3.0}
     member = await crew.add(**timeouts)
     await crew.until_settled()
@@ -220,7 +220,7 @@ async def test_the_coordinator_is_killed_again_and_again(crew: Crew, embedded: F
 
 
 async def test_a_coordinator_that_falls_silent_is_left(modern: bool) -> None:
-    """It is connected, and never answers: another one takes over meanwhile."""
+    """It is connected, but never responds: another broker takes over meanwhile."""
     configs = {**CONFIGS, "group.consumer.session.timeout.ms": 15_000}
     patient = {"modern": modern, "request_timeout": 1.0, "session_timeout": 15.0}
     async with FakeCluster(brokers=3, topics={"t": 6}, broker_configs=configs) as embedded:
@@ -266,14 +266,14 @@ async def test_a_member_joins_after_errors(crew: Crew, embedded: FakeCluster, er
 async def test_a_member_joins_once_after_a_lost_request_or_response(
     crew: Crew, embedded: FakeCluster, strike: str
 ) -> None:
-    """The join is lost, or its answer is: the member is in the group in the end, once."""
+    """The join or its response is lost: at the end the member is in the group once."""
     fault = {
         "drop": {"drop": True},
         "cut": {"disconnect": True, "after_handling": True},
         "damage": {"disconnect": 10, "after_handling": True},
     }[strike]
     embedded.control(JOINS[crew.options["modern"]], times=1, **fault)  # type: ignore[arg-type]
-    if strike != "drop":  # a SyncGroup is given as much time as a JoinGroup: long
+    if strike != "drop":  # a SyncGroup has the long timeout of a JoinGroup
         embedded.control(ApiKey.SYNC_GROUP, times=1, **fault)  # type: ignore[arg-type]
     await crew.add(request_timeout=0.6, rebalance_timeout=0.6, session_timeout=1.0)
     await crew.until_settled()

@@ -1,4 +1,4 @@
-"""Every error that a coordinator may answer a heartbeat with, in every state that sends one."""
+"""Every error that a coordinator may return for a heartbeat, in every state that sends one."""
 
 from random import Random
 from typing import Any
@@ -52,7 +52,7 @@ SENDING = (JOINING, RECONCILING, ACKNOWLEDGING, STABLE, PREPARE_LEAVING, LEAVING
 FENCING = {25, 110}
 MOVING = {15, 16}
 TELLING = {29}
-GONE = 69  # GROUP_ID_NOT_FOUND: fences a member, and is fatal to one who joins
+GONE = 69  # GROUP_ID_NOT_FOUND: fences a member, and is fatal to a joining one
 RETRIED = {code for code, kind in kafka_errors.items() if kind.retriable} - MOVING
 CODES = sorted(code for code in kafka_errors if code)
 
@@ -71,7 +71,7 @@ def refusal(code: int) -> ConsumerGroupHeartbeatResponse:
 
 
 class Hand:
-    """A machine moved by hand, and its time."""
+    """A machine driven manually, and its clock."""
 
     def __init__(self, **fields: Any) -> None:
         self.machine = ConsumerMembership(options(**fields))
@@ -109,7 +109,7 @@ class Hand:
         return self
 
     def sending(self, state: MemberState) -> "Hand":
-        """A heartbeat is under way, and the machine is in that state."""
+        """A heartbeat is in flight, and the machine is in that state."""
         if state is JOINING:
             return self.joining()
         self.stable()
@@ -137,7 +137,7 @@ class Hand:
         return self
 
     def release(self) -> None:
-        """Let the listener that runs be through, and give all the rest."""
+        """End all listeners, one after the other."""
         for _ in range(3):
             for step in self.steps():
                 if isinstance(step, Lost):
@@ -153,7 +153,7 @@ def test_every_error_in_every_state(code: int, state: MemberState) -> None:
     machine = hand.machine
     held = machine.assignment
     if state is RECONCILING:
-        machine.on_revoked(hand.now)  # else its listener would be waited for
+        machine.on_revoked(hand.now)  # otherwise it would wait for its listener
         hand.step(Assign)
         machine.on_assigned(hand.now)
         state = ACKNOWLEDGING
@@ -219,7 +219,7 @@ def test_every_error_in_every_state(code: int, state: MemberState) -> None:
         assert others == ([Lost(held)] if held else [])
         if held:
             machine.on_lost(hand.now)
-        assert hand.steps() == []  # nothing is sent any more
+        assert hand.steps() == []  # nothing more is sent
         machine.retry(hand.now)
         again = hand.steps()
         assert isinstance(again[0], Fail if code == 82 else Send)
@@ -266,7 +266,7 @@ def test_coordinator_lookups_that_fail_are_repeated_with_backoff(state: MemberSt
                 machine.on_error(FIND_COORDINATOR, KafkaConnectionError("nobody"), hand.now)
         hand.now += 0.05
     if state is LEAVING:
-        assert machine.state is MemberState.UNSUBSCRIBED  # its session will end by itself
+        assert machine.state is MemberState.UNSUBSCRIBED  # its session will expire
         assert searches == 2
     else:
         assert machine.state is state
@@ -300,7 +300,7 @@ def test_a_failed_authentication_is_reported_and_the_place_is_kept(
             hand.step(Send)
             machine.on_error(HEARTBEAT, AuthenticationFailedError("no"), hand.now)
         fails += sum(isinstance(step, Fail) for step in [*steps, *hand.steps()])
-    assert fails == 2  # once until the application reads on
+    assert fails == 2  # once until the application continues to read
     assert machine.commit_identity() == before
     assert machine.state in (RECONCILING, ACKNOWLEDGING, STABLE)
 
@@ -384,7 +384,8 @@ def test_a_target_that_is_restored_is_acknowledged_without_a_change() -> None:
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_partitions_in_an_assign_callback_are_reported_as_owned_when_in_doubt(leaves: bool) -> None:
-    """Else the coordinator, which may have taken it back meanwhile, would give it to another."""
+    """Otherwise the coordinator, which may have revoked it meanwhile, would assign it to
+    another."""
     hand = Hand().stable()
     machine = hand.machine
     hand.respond(answer(2, [1, 2]))
@@ -489,7 +490,7 @@ def test_a_failure_is_reported_again_for_a_new_subscription() -> None:
 
 
 def test_no_state_is_a_trap() -> None:
-    """From every state all others can be reached."""
+    """Every state is reachable from all others."""
     for start in MemberState:
         reached = {start}
         while further := {one for state in reached for one in FOLLOWING[state]} - reached:

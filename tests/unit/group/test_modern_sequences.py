@@ -1,6 +1,6 @@
-"""Any sequence of what happens to members: no partition has two owners, and all come to rest.
+"""Any sequence of events of members: no partition has two owners, and all become stable.
 
-The embedded broker is the judge: it agrees with a real Kafka on such sequences.
+The embedded broker is the reference: it agrees with a real Kafka on such sequences.
 """
 
 from random import Random
@@ -18,13 +18,13 @@ from tests.unit.testing.raw import SocketlessBroker
 TOPICS = {"one": 1, "four": 4, "six": 6}
 SUBSCRIPTIONS = st.lists(st.sampled_from(sorted(TOPICS)), unique=True, min_size=1)
 PATTERNS = st.sampled_from(["four|six", "o.*", "[fs].*"])
-PASSING = (14, 15, 16, 25, 29, 110)  # errors that the member gets over by itself
+PASSING = (14, 15, 16, 25, 29, 110)  # errors from which the member recovers by itself
 LASTING = (30, 42, 81, 112, 128)
 MOST = 5
 
 
 class Group(RuleBasedStateMachine):
-    """Members come, go, are cut off, and have slow listeners; then all heals."""
+    """Members join, leave, lose connections, and have slow listeners; then all faults end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class Group(RuleBasedStateMachine):
             assert member.most_in_flight <= 1
 
     def teardown(self) -> None:
-        """All heals: then everything is given out, each partition once."""
+        """End all faults: then every partition is assigned once."""
         self.broker.control.faults.clear()
         for member in self.alive:
             member.lose_request = member.lose_answer = False
@@ -159,7 +159,7 @@ class Group(RuleBasedStateMachine):
         return {(name, number) for name in names for number in range(TOPICS[name])}
 
     def no_storm(self) -> None:
-        """At rest a member heartbeats by the interval, and nothing else happens."""
+        """A stable member heartbeats at the interval, and does nothing else."""
         before = {member: (len(member.sent), len(member.log)) for member in self.alive}
         self.crew.run(50)
         for member, (sent, log) in before.items():

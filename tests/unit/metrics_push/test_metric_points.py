@@ -31,7 +31,7 @@ def test_a_total_that_is_not_finite_loses_nothing(value: float) -> None:
 
 
 def test_a_difference_begins_where_its_total_was_pushed_last() -> None:
-    """The subscription changes, so that a total is wanted later, or not for a while."""
+    """The subscription changes, so that it requests a total later, or not for a while."""
     deltas = Deltas()
     pushed(deltas, 1, total(1.0, "a"))
     assert pushed(deltas, 2, total(8.0, "b")) == [total(8.0, "b")]  # since the client's start

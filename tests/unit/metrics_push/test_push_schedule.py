@@ -1,4 +1,4 @@
-"""When metrics are pushed: the state machine, and what hostile brokers can make of it."""
+"""When metrics are pushed: the state machine, and the effects of hostile brokers."""
 
 from math import inf
 from uuid import UUID
@@ -53,7 +53,7 @@ def subscribed(now: float = 0.0) -> PushSchedule:
 def test_the_first_push_follows_the_subscription_after_a_jittered_interval() -> None:
     made = schedule(0.5)
     assert made.next_step(0.0) is Step.ASK
-    assert made.next_step(0.0) is None  # under way
+    assert made.next_step(0.0) is None  # in flight
     assert made.next_wakeup() == inf
     made.on_subscription(answer(), 1.0)
     assert made.client_instance_id == ID

@@ -74,8 +74,8 @@ Script = Callable[[Peer], Awaitable[None]]
 class ScriptedBroker:
     """Listens on loopback; its nth connection is served by the nth script, the last one again.
 
-    A script that returns closes its connection; what it raises is raised by `stop`, but that the
-    client hung up is no error.
+    A script that returns closes its connection. `stop` raises the script's exception; a client that
+    hung up is no error.
     """
 
     def __init__(self, scripts: Sequence[Script]) -> None:

@@ -23,7 +23,7 @@ def test_broker_that_looks_old_twice_is_believed_while_others_are_tried() -> Non
     assert not brokers.believes("b", 9092, Known(release="0.8.2"))  # another release each time
     brokers.remember("a", 9092, Known(release="0.9"))
     assert brokers.believes("b", 9092, Known(release="0.9"))
-    assert not brokers.believes("b", 9092, Known(0, plain=True))  # says nothing of proxies
+    assert not brokers.believes("b", 9092, Known(0, plain=True))  # says nothing about proxies
 
 
 def test_answer_to_api_versions_clears_the_suspicion() -> None:

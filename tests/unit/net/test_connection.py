@@ -671,13 +671,13 @@ async def test_the_same_options_serve_many_connections(serve: Serve, connect: Co
 
 async def test_a_response_that_arrived_while_the_loop_was_blocked_is_not_overdue() -> None:
     """Both loops read sockets before they run timers, as Java reads before it checks deadlines."""
-    with FakeCluster() as cluster:  # in a thread of its own: it answers while this loop is blocked
+    with FakeCluster() as cluster:  # in a separate thread: it answers while this loop is blocked
         host, _, port = cluster.bootstrap_servers.rpartition(":")
         connection = await open_connection(host, int(port), ConnectionOptions())
         sent = connection.send(MetadataRequest(topics=[]), 1, timeout=1.0)
         await asyncio.sleep(0)  # uvloop writes in its next iteration
         transport: Any = connection._transport._transport
-        if not sent.done():  # the broker is rarely so quick
+        if not sent.done():  # the broker is rarely this fast
             arrived, _, _ = select.select([transport.get_extra_info("socket")], [], [], 60)
             assert arrived
         time.sleep(1.2)  # noqa: ASYNC251 (the application blocks the loop beyond the deadline)

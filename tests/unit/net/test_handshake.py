@@ -299,7 +299,7 @@ async def test_no_answer_to_a_new_version_falls_back_to_version_0(
     options = ConnectionOptions(connect_timeout=5 if hangs_up else 0.4)
     connection = await connect(broker, options=options)
     assert connection.versions.supports(ApiKey.METADATA, 12)
-    assert broker.accepted == 5  # it must look so twice
+    assert broker.accepted == 5  # it must seem so twice
     for accepted in 6, 7, 8:
         connection = await connect(broker, options=options)
         assert connection.versions.supports(ApiKey.METADATA, 12)

@@ -93,7 +93,7 @@ def test_closing_ends_the_exchange() -> None:
 async def test_no_thread_is_a_retriable_error_and_ends_the_exchange(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As when the system is short of memory for a moment."""
+    """As when the system is temporarily short of memory."""
 
     def refuse(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -1,4 +1,4 @@
-"""Identities of clouds: what is requested, and what the token is made of."""
+"""Cloud identities: the requests, and the contents of the token."""
 
 import base64
 import json

@@ -56,7 +56,7 @@ async def test_credentials_are_percent_encoded_on_demand(server: OidcServer) -> 
 async def test_secret_may_change(server: OidcServer) -> None:
     secrets = iter(["first", "second"])
     provider = ClientCredentials(server.url, "orders", lambda: next(secrets))
-    server.answer = lambda _: success("opaque")  # without an end: fetched each time
+    server.answer = lambda _: success("opaque")  # without an expiry: fetched each time
     await provider.token()
     await provider.token()
     sent = [base64.b64decode(each.headers["Authorization"][6:]) for each in server.received]
@@ -173,7 +173,7 @@ async def test_silent_server_ends_with_a_retriable_error_at_the_timeout(
 
 @pytest.mark.parametrize("sent", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n", b""])
 async def test_server_that_sends_a_byte_now_and_then_does_not_keep_the_thread(sent: bytes) -> None:
-    """There are few threads, and host names are looked up in them, too."""
+    """There are few threads, and they also resolve host names."""
     gone = threading.Event()
 
     def trickle() -> None:

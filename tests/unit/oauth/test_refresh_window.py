@@ -37,6 +37,6 @@ def test_token_without_a_known_end_is_not_renewed() -> None:
 def test_renewal_precedes_the_reauthentication_of_any_connection(
     life: float, connected: float
 ) -> None:
-    """A client re-authenticates after at least 85 % of what is left of the token's life."""
+    """A client re-authenticates after at least 85 % of the token's remaining lifetime."""
     if connected < life:
         assert refresh_at(0, life, 0, 1.0) <= connected + 0.85 * (life - connected) + 1e-9

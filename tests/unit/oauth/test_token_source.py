@@ -1,4 +1,4 @@
-"""The kept token: renewals are shared, come in time, and fail softly."""
+"""The cached token: renewals are shared and timely, and a failed one keeps the token."""
 
 import asyncio
 import base64
@@ -53,7 +53,7 @@ async def test_token_is_fetched_once_and_renewed_in_its_window(later: Any) -> No
     assert [await source.token() for _ in range(3)] == ["token 1"] * 3
     later(690)
     assert await source.token() == "token 1"
-    later(15)  # within 300 s of its end
+    later(15)  # within 300 s of its expiry
     assert await source.token() == "token 2"
     assert source.fetched == 2
 
@@ -170,7 +170,7 @@ async def test_timer_tries_again_while_the_token_is_valid(
 ) -> None:
     monkeypatch.setattr(token_source, "RETRY_SECONDS", 0.01)
     source = Source(10, *[KafkaConnectionError("down")] * 3, 1000)
-    renewal_in = {10: 0.05, 1000: 800.0}  # of the second token not before the test is over
+    renewal_in = {10: 0.05, 1000: 800.0}  # for the second token, after the end of the test
     monkeypatch.setattr(
         token_source,
         "refresh_at",
@@ -239,7 +239,7 @@ async def test_renewal_slower_than_its_callers_replaces_a_rejected_token(
     await source.token()
     later(10)
     source.gate = asyncio.Event()
-    for _ in range(3):  # brokers reject it again and again
+    for _ in range(3):  # brokers reject it repeatedly
         source.on_rejected("token 1")
         assert await source.token() == "token 1"
     assert source.fetched == 2

@@ -1,4 +1,4 @@
-"""What the tests of spans and metrics share: the SDK's in-memory exporters, and a cluster."""
+"""Fixtures of the tests of spans and metrics: the SDK's in-memory exporters, and a cluster."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -33,7 +33,7 @@ class Recorded:
         }
 
     def spans(self, prefix: str = "") -> list[ReadableSpan]:
-        """The ended spans whose name begins so, in the order of their ends."""
+        """The ended spans whose name has this prefix, in the order of their ends."""
         return [
             each for each in self._exporter.get_finished_spans() if each.name.startswith(prefix)
         ]

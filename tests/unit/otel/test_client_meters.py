@@ -19,7 +19,7 @@ from .conftest import Recorded
 
 
 async def points(recorded: Recorded, name: str) -> list[Any]:
-    """What a reader collects in its own thread."""
+    """The metrics that a reader collects in its own thread."""
     return await asyncio.to_thread(recorded.points, name)
 
 

@@ -1,4 +1,4 @@
-"""What fails in OpenTelemetry does not reach the records and the calls of the client."""
+"""Failures in OpenTelemetry do not affect the records and calls of the client."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.unhurried
 
 
 class Failing(SpanProcessor):
-    """Raises when a span begins or when it ends, as exporters with a bug do."""
+    """Raises when a span begins or ends, as exporters with a bug do."""
 
     def __init__(self, when: str) -> None:
         self.when = when

@@ -144,7 +144,7 @@ async def test_failed_sends(cluster: FakeCluster, recorded: Recorded) -> None:
 
 
 async def test_the_span_of_a_cancelled_ack_ends(cluster: FakeCluster, recorded: Recorded) -> None:
-    """The record is stored, but nobody hears where."""
+    """The record is stored, but no response reports its offset."""
     async with producer_of(cluster, recorded) as producer:
         await producer.send_and_wait("orders", b"one")  # the metadata are known
         cluster.pause(0)
@@ -275,7 +275,7 @@ async def test_traced_spans_end_however_the_loop_ends(
         async with traced(consumer) as records:
             async for record in records:
                 assert trace.get_current_span().is_recording()
-                assert len(recorded.spans("process")) == len(seen)  # those before have ended
+                assert len(recorded.spans("process")) == len(seen)  # the earlier ones have ended
                 seen.append(record.value)
                 if len(seen) < 2:
                     continue

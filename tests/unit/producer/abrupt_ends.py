@@ -1,9 +1,9 @@
-"""What `test_hand_over` runs in a process of its own: event loops that end under a producer.
+"""`test_hand_over` runs this in a separate process: event loops that end under a producer.
 
     python abrupt_ends.py closed asyncio | closed uvloop | cleaned
 
 A loop that is closed without `stop` leaves sockets and tasks behind, which warn when they are
-collected; here nobody minds. Exits 0 if every future had its outcome.
+collected; the warnings are irrelevant here. Exits 0 if every future had its outcome.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ def closed(loop: asyncio.AbstractEventLoop, cluster: FakeCluster) -> list[str]:
 
 
 async def cleaned(cluster: FakeCluster, pause: float, kept: list[Any]) -> list[Future[Any]]:
-    """A main function that ends without `stop`: asyncio.run cancels what is left."""
+    """A main function that ends without `stop`: asyncio.run cancels the remaining tasks."""
     producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
     kept.append(producer)
     await producer.start()
@@ -76,7 +76,7 @@ async def cleaned(cluster: FakeCluster, pause: float, kept: list[Any]) -> list[F
         return [producer.send_threadsafe("nowhere", b"v") for _ in range(3)]
 
     futures = await asyncio.to_thread(send)
-    await asyncio.sleep(pause)  # without one, the task of the line has not begun yet
+    await asyncio.sleep(pause)  # without one, the queue's task has not begun yet
     return futures
 
 
@@ -100,7 +100,7 @@ def main(what: str, kind: str = "asyncio") -> list[str]:
             ]
             wanted = ["not sent"] * 6
         print(found, flush=True)
-        os._exit(found != wanted)  # nothing that is left is collected
+        os._exit(found != wanted)  # without collecting the remaining objects
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Both builds of the native hot path, as fixtures: a test that takes one runs over each."""
+"""Both builds of the native hot path, as fixtures: a test that takes one runs with each build."""
 
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -25,14 +25,14 @@ def acks(request: pytest.FixtureRequest) -> ModuleType:
 
 
 def _take_out() -> dict[str, ModuleType]:
-    """Take the room's modules, native ones excepted, out of `sys.modules`; return them."""
+    """Remove the producer's modules, except native ones, from `sys.modules`; return them."""
     names = [name for name in sys.modules if name.startswith(ROOM) and "_native" not in name]
     return {name: sys.modules.pop(name) for name in names}
 
 
 @pytest.fixture(scope="session", params=BUILDS)
 def imported(request: pytest.FixtureRequest) -> dict[str, ModuleType]:
-    """All modules of the room by their full name, imported anew over one build, then the other."""
+    """All modules of the producer by their full name, reimported with one build, then the other."""
     before, chosen = _take_out(), _build._PURE
     _build._PURE = request.param == "python"  # type: ignore[misc]  # Final: only tests choose again
     try:
@@ -51,9 +51,9 @@ def imported(request: pytest.FixtureRequest) -> dict[str, ModuleType]:
 
 @pytest.fixture
 def room(imported: dict[str, ModuleType]) -> Iterator[dict[str, ModuleType]]:
-    """The room's modules by the last part of their name, over each build.
+    """The producer's modules by the last part of their name, for each build.
 
-    During the test, an import finds these modules too: a producer imports some of its parts late.
+    During the test, imports also find these modules: a producer imports some of its parts late.
     """
     before = _take_out()
     sys.modules.update(imported)
@@ -66,7 +66,7 @@ def room(imported: dict[str, ModuleType]) -> Iterator[dict[str, ModuleType]]:
 
 @pytest.fixture
 async def make_producer(room: dict[str, ModuleType]) -> AsyncIterator[Callable[..., Any]]:
-    """Makes producers of a cluster, not started; stops them in the end."""
+    """Makes producers of a cluster, not started; stops them at the end."""
     made: list[Any] = []
 
     def make(cluster: FakeCluster, **options: Any) -> Any:
@@ -84,7 +84,7 @@ async def make_producer(room: dict[str, ModuleType]) -> AsyncIterator[Callable[.
 
 @pytest.fixture
 def stored() -> Callable[[FakeCluster, str], dict[int, list[ConsumerRecord]]]:
-    """Reads all that a fake cluster has of a topic, by partition."""
+    """Reads all records of a topic in a fake cluster, by partition."""
 
     def read(cluster: FakeCluster, topic: str) -> dict[int, list[ConsumerRecord]]:
         found = {}

@@ -1,7 +1,7 @@
 """Mutants of the producer in which one dispatch of a ready partition is missing.
 
-The accumulator reports what became ready through callbacks, and other parts report what a partition
-waited for. `mutants` lists every such call in the source; `without` removes one of them.
+The accumulator reports ready partitions through callbacks, and other parts report the events that a
+partition waited for. `mutants` lists every such call in the source; `without` removes one of them.
 """
 
 import ast
@@ -47,7 +47,7 @@ DISPATCHES = (
 """Methods that pass a ready partition on, or that arrange for a later call that does."""
 
 OTHERS = ("_wake_all",)
-"""Methods that call one of these for another purpose: to wake the application's waiters."""
+"""Methods that call one of these for a different purpose: to wake the application's waiters."""
 
 PARTS = (
     _batches_python.BatchCore,
@@ -68,7 +68,7 @@ class Mutant:
         part: The class of the method.
         method: The method.
         call: The called function, as in the source.
-        index: Which of the dispatches in the method.
+        index: The position among the dispatches in the method.
     """
 
     part: str

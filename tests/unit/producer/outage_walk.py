@@ -4,7 +4,7 @@ Brokers die, freeze, refuse, throttle, slow down and lose the lead of partitions
 producer. The cluster and the producer are complete. Only idle time is skipped, and nothing depends
 on the kernel, another thread or the system clock, so that a seed always repeats its walk.
 
-What must hold:
+Invariants:
 - Every call and every record has its outcome by its documented timeout.
 - After each step of the event loop, every queue that holds a batch waits for an event that will
   occur (see `waiting_queues`).
@@ -351,7 +351,7 @@ class Outages(RuleBasedStateMachine):
     def strike(self, trouble: str, times: int) -> None:
         self.faults.append(self.cluster.control(**TROUBLES[trouble], times=times))
 
-    # What holds
+    # Invariants
 
     def note_stranded(self) -> None:
         self.steps += 1

@@ -1,4 +1,4 @@
-"""Acks: one batch's outcome shared, and asyncio's whole future protocol, over both builds."""
+"""Acks: they share one batch's outcome and have asyncio's whole future protocol, in both builds."""
 
 import asyncio
 import contextvars
@@ -348,7 +348,7 @@ async def test_a_batch_with_no_room_gives_no_ack(acks: ModuleType) -> None:
 
 
 async def test_ten_thousand_waits_are_cancelled_without_searching(acks: ModuleType) -> None:
-    """Each lets go of its callback and stays in the batch's list: no scan, no order is needed."""
+    """Each drops its callback and stays in the batch's list: it needs no scan and no order."""
     batch = make_batch(acks)
     ack = batch.append(1, None, b"v", ())
     tasks = [asyncio.ensure_future(wait(ack)) for _ in range(10_000)]

@@ -1,4 +1,4 @@
-"""Headers that send, or end the producer, while they are walked through: no batch suffers."""
+"""Headers that send records or stop the producer during their iteration damage no batch."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ Make = Callable[..., Any]
 
 
 class Acting(list[tuple[str, bytes]]):
-    """Headers that call something when they are walked through."""
+    """Headers that call something during their iteration."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         super().__init__([("name", b"value")])
@@ -27,7 +27,7 @@ class Acting(list[tuple[str, bytes]]):
 
 
 class Pair(list[Any]):
-    """One header that calls something when it is looked at."""
+    """One header that calls something when it is accessed."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         super().__init__(["name", b"value"])

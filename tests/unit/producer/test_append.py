@@ -1,4 +1,4 @@
-"""Choosing a partition and appending, over both builds of the core alone."""
+"""Choosing a partition and appending, with only the core, in both builds."""
 
 import asyncio
 from collections.abc import Callable

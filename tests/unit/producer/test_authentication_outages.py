@@ -45,7 +45,7 @@ class Guarded:
         self._reject = reject
 
     async def reject(self, producer: AIOKafkaProducer) -> None:
-        """Reject new connections and close the others; wait until the producer has noticed."""
+        """Reject new connections and close the others; wait until the producer has detected it."""
         self._reject()
         self.cluster.disconnect()
         async with asyncio.timeout(60):

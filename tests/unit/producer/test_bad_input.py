@@ -1,4 +1,4 @@
-"""What an application passes wrongly: refused at once, by name, the same in both builds."""
+"""Invalid arguments are rejected at once, by name, and alike in both builds."""
 
 import asyncio
 import contextlib
@@ -137,7 +137,7 @@ async def test_arguments_of_send(make_producer: Make) -> None:
                 await producer.partitions_for(name)
         with pytest.raises(TypeError, match="`topic`"):
             await producer.partitions_for(5)
-        with pytest.raises(InvalidTimestampError):  # the broker's to judge
+        with pytest.raises(InvalidTimestampError):  # the broker decides
             await producer.send_and_wait("orders", b"v", timestamp_ms=BIG - 1)
 
 
@@ -146,7 +146,7 @@ async def test_unsent_records_fail_when_the_cluster_is_aborted(make_producer: Ma
         producer = make_producer(cluster)
         await producer.start()
         ack = await producer.send("orders", b"v")
-        producer._cluster.abort()  # as a mistake of ours would
+        producer._cluster.abort()  # as a bug in this package would
         async with asyncio.timeout(5):
             with pytest.raises(ProducerClosed):
                 await ack

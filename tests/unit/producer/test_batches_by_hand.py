@@ -1,4 +1,4 @@
-"""`create_batch` and `send_batch`: a batch that the application fills."""
+"""`create_batch` and `send_batch`: batches that the application fills."""
 
 import asyncio
 from collections.abc import Callable
@@ -170,7 +170,7 @@ async def test_a_batch_can_be_shown(room: dict[str, ModuleType], make_producer: 
 async def test_a_batch_that_is_too_large_for_the_broker_fails_as_a_whole(
     make_producer: Make, stored: Stored
 ) -> None:
-    """Its one ack could not tell which pieces were stored, and where; so it is never split."""
+    """Its single ack could not report which pieces were stored, and where; so it is never split."""
     async with FakeCluster() as cluster:
         cluster.create_topic("orders", configs={"max.message.bytes": "3000"})
         producer = make_producer(cluster)

@@ -1,4 +1,4 @@
-"""`send_many` and `send_nowait`: many records without a coroutine each, and none that waits."""
+"""`send_many` and `send_nowait`: many records without a coroutine each, and without waiting."""
 
 import asyncio
 import time
@@ -263,7 +263,7 @@ async def test_send_nowait_returns_an_ack_or_raises_the_reason(make_producer: Ma
         with pytest.raises(KafkaTimeoutError, match="not in the metadata"):
             producer.send_nowait("orders", b"v")
         async with asyncio.timeout(5):
-            while True:  # it was asked for by that
+            while True:  # that call requested it
                 try:
                     ack = producer.send_nowait("orders", b"v")
                     break

@@ -1,4 +1,4 @@
-"""Delivery when things go wrong, on the embedded cluster, which checks sequences as Kafka does."""
+"""Delivery during failures, on the embedded cluster, which checks sequences as Kafka does."""
 
 import asyncio
 import logging
@@ -185,7 +185,7 @@ async def test_a_delivery_timeout_states_attempts_and_last_error(make_producer: 
 async def test_a_partition_continues_after_a_sequence_gap(
     make_producer: Make, stored: Stored
 ) -> None:
-    """A numbered batch that was given up leaves a gap; those behind it get a new epoch."""
+    """A numbered batch that timed out leaves a gap; the later ones get a new epoch."""
     async with FakeCluster(topics=["orders"]) as cluster:
         producer = make_producer(cluster, delivery_timeout_ms=1000, request_timeout_ms=100)
         await producer.start()
@@ -367,8 +367,8 @@ async def test_a_deleted_topic_fails_its_records_in_the_end(make_producer: Make)
 async def storm(
     cluster: FakeCluster, producer: Any, seed: int, calm: asyncio.Event
 ) -> dict[bytes, list[bytes]]:
-    """Senders of numbered values by key, while everything happens to the cluster; what was acked
-    for each key."""
+    """Senders of numbered values by key, with all kinds of cluster faults; return the acked
+    values of each key."""
     weather = random.Random(seed)
 
     async def bad_weather() -> None:

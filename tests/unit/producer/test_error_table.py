@@ -1,8 +1,8 @@
-"""Every error code of Kafka in answer to each request of the producer: it does what Java's does.
+"""Every error code of Kafka in response to each request of the producer: it reacts like Java's.
 
 Source: Sender.completeBatch, TransactionManager (canRetry, maybeTransitionToErrorState,
-InitProducerIdHandler), Metadata and NetworkClient of Kafka's Java client. Where ours means to
-differ, the table says so.
+InitProducerIdHandler), Metadata and NetworkClient of Kafka's Java client. The table states intended
+differences.
 """
 
 import asyncio
@@ -32,7 +32,8 @@ IDEMPOTENT = reactions(
     refresh=METADATA_IS_OLD,
     stored="DUPLICATE_SEQUENCE_NUMBER",
     renumber="OUT_OF_ORDER_SEQUENCE_NUMBER UNKNOWN_PRODUCER_ID",
-    # Java fails the batch; ours knows that it is not stored, and sends it under another id.
+    # Java fails the batch; here it is certain that it was not stored, so it is sent with another
+    # id.
     renew="INVALID_PRODUCER_EPOCH",
     fatal="""
         CLUSTER_AUTHORIZATION_FAILED TRANSACTIONAL_ID_AUTHORIZATION_FAILED PRODUCER_FENCED
@@ -53,7 +54,7 @@ TOPIC = reactions(fail="INVALID_TOPIC_EXCEPTION TOPIC_AUTHORIZATION_FAILED", oth
 ANY_CODE = reactions(otherwise="retry")
 
 API_VERSIONS = reactions(otherwise="retry")
-del API_VERSIONS[UnsupportedVersionError.errno]  # answered in version 0, with the versions that are
+del API_VERSIONS[UnsupportedVersionError.errno]  # answered in version 0, with supported versions
 
 
 def producer_of(cluster: FakeCluster, **options: object) -> AIOKafkaProducer:
@@ -65,7 +66,7 @@ def producer_of(cluster: FakeCluster, **options: object) -> AIOKafkaProducer:
 
 
 async def outcome(producer: AIOKafkaProducer, code: int) -> str:
-    """What becomes of a record, and then of the next one."""
+    """The outcome of a record, and then of the next one."""
     async with asyncio.timeout(5):
         try:
             return str((await producer.send_and_wait("orders", b"v")).offset)
@@ -126,7 +127,7 @@ async def test_every_error_of_init_producer_id(required: bool) -> None:
 
 
 async def reaction_of_producer(api_key: ApiKey, code: int, **fault: Any) -> str:
-    """What a producer does about one answer with an error, before its first record."""
+    """A producer's reaction to one error response, before its first record."""
     async with FakeCluster(topics=["orders"]) as cluster, producer_of(cluster) as producer:
         struck = cluster.control(api_key, **fault)
         found = await outcome(producer, code)
@@ -161,7 +162,7 @@ async def test_every_error_of_metadata_as_a_whole() -> None:
 
 
 async def test_every_error_of_api_versions() -> None:
-    """The connection is made again; only that of the start is its caller's to try again."""
+    """It reconnects; only the connection of the start is left to the caller to retry."""
 
     async def reaction_to(code: int) -> str:
         return await reaction_of_producer(ApiKey.API_VERSIONS, code, error=code)

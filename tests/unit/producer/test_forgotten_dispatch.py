@@ -1,7 +1,7 @@
-"""A dispatch that is forgotten anywhere in the producer makes the random outages fail.
+"""A missing dispatch anywhere in the producer makes the random outages fail.
 
-The accumulator does not return what became ready, it calls the sender at once. So no caller can
-drop the result; but each of these calls must be made. These tests remove them one by one.
+The accumulator does not return ready partitions; it calls the sender at once. So no caller can drop
+the result, but each of these calls must be made. These tests remove them one by one.
 """
 
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""Every code block of docs/producer.md is run, as it stands."""
+"""Runs every code block of docs/producer.md unchanged."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Producer ids and sequence numbers: the machine's table."""
+"""Producer ids and sequence numbers: the table of the state machine."""
 
 import pytest
 

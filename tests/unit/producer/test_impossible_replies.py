@@ -1,5 +1,5 @@
-"""What cannot be an answer ends the connection with a clear error; every record is stored once, in
-order, and its sender is told so, or told that nobody knows."""
+"""An impossible response closes the connection with a clear error; every record is stored once,
+in order, and its ack reports that or an unknown outcome."""
 
 import logging
 
@@ -39,7 +39,8 @@ async def test_nothing_is_lost(api_key: ApiKey, lie: str, caplog: pytest.LogCapt
         assert any(
             "closing the connection to " in said and "Error: " in said for said in caplog.messages
         )
-        # What its sender does not know of is stored here: the answer was garbled, not the request.
+        # Records with an unknown outcome are stored here: the response was corrupt, not the
+        # request.
         assert [record.value for record in cluster.records("orders")] == VALUES
         assert told.count(None) <= (api_key == ApiKey.PRODUCE)
         assert [offset for offset in told if offset is not None] == [

@@ -1,4 +1,4 @@
-"""What becomes of records while the cluster is away, and what their errors say about it."""
+"""The outcome of records while the cluster is unavailable, and the messages of their errors."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ async def test_each_record_of_an_outage_times_out(make_producer: Make, idempoten
 
 
 async def is_lost(producer: Any, cluster: FakeCluster) -> None:
-    """End the only broker, and wait until the producer has noticed."""
+    """Stop the only broker, and wait until the producer has detected it."""
     cluster.kill(0)
     async with asyncio.timeout(30):
         while producer._sender._outboxes[0].connected:
@@ -90,7 +90,8 @@ async def test_a_delivery_timeout_names_a_throttling_broker(make_producer: Make)
         producer = make_producer(cluster, **IN_HASTE)
         await producer.start()
         await producer.send_and_wait("orders", b"v")
-        # Longer than a client believes a broker: another response may ask for a pause again.
+        # Longer than the maximum throttle that a client accepts: another response may throttle it
+        # again.
         producer._sender._outboxes[0]._paused_until = asyncio.get_running_loop().time() + 60
         with pytest.raises(DeliveryTimeoutError, match="broker 0 throttles this client"):
             await producer.send_and_wait("orders", b"v")
@@ -139,7 +140,7 @@ def test_memory_is_short_for_the_obstacles_of_the_partitions_that_have_some() ->
 async def test_overdue_records_of_a_transaction_name_their_own_partition(
     make_producer: Make, caplog: pytest.LogCaptureFixture, frozen: bool
 ) -> None:
-    """They are overdue at once, and the failure of the first ends the transaction of all."""
+    """They are overdue at the same time, and the failure of the first aborts their transaction."""
     async with FakeCluster(topics={"orders": 4}, version="2.8") as cluster:
         producer = make_producer(cluster, transactional_id="t", **IN_HASTE)
         await producer.start()

@@ -1,4 +1,4 @@
-"""aiokafka's path to the default partitioner."""
+"""aiokafka's import path of the default partitioner."""
 
 from collections import Counter
 

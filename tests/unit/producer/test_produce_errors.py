@@ -1,4 +1,4 @@
-"""What each answer to a produce request means: every code of Kafka, numbered or not."""
+"""The meaning of each response to a produce request: every code, with and without idempotence."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The producer's face on an embedded cluster: what is promised when all is well."""
+"""The producer's API on an embedded cluster: its guarantees without failures."""
 
 import asyncio
 import gc
@@ -282,7 +282,7 @@ async def test_large_pieces_of_a_split_batch_keep_their_numbers(
 
 
 def small(request: Any) -> bool:
-    """True for a piece that the topic takes."""
+    """True for a piece that the topic accepts."""
     return all(
         len(data.records) <= 300_000
         for topic in request.topic_data
@@ -707,8 +707,8 @@ async def test_aiokafka_s_arguments_are_taken(room: dict[str, ModuleType]) -> No
 def test_an_exception_that_stops_the_loop_leaves_the_connection_usable(
     room: dict[str, ModuleType],
 ) -> None:
-    """A task that an answer wakes is run by the pass that brought it; what it raises is not the
-    connection's."""
+    """A task that a response wakes runs in the same loop iteration; its exceptions do not affect
+    the connection."""
 
     async def begin() -> tuple[Any, Any]:
         cluster = FakeCluster(topics=["orders"])
@@ -716,7 +716,7 @@ def test_an_exception_that_stops_the_loop_leaves_the_connection_usable(
         producer = room["producer"].AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
         await producer.start()
         warm = [producer.send_and_wait("orders", b"warm") for _ in range(2)]
-        await asyncio.gather(*warm)  # in one request: what comes next waits for its neighbours
+        await asyncio.gather(*warm)  # in one request: the next records wait for each other
         return cluster, producer
 
     async def interrupt(stored: Any) -> None:

@@ -1,4 +1,4 @@
-"""Interceptors: each sees and may change a record, hears of its outcome, and can do no harm."""
+"""Interceptors see and may change each record, get its outcome, and cannot break the producer."""
 
 import asyncio
 import contextlib
@@ -102,7 +102,7 @@ async def test_interceptors_are_called_with_failures(make_producer: Make) -> Non
             producer.send_nowait("orders", b"v")
         assert isinstance(recorder.outcomes[0], KafkaTimeoutError)
         sent = False
-        while not sent:  # from then on the topic is known; that may take more than 50 ms
+        while not sent:  # after that the topic is known; that may take more than 50 ms
             with contextlib.suppress(KafkaTimeoutError):
                 await producer.send_and_wait("orders", b"v")
                 sent = True
@@ -206,7 +206,7 @@ class Counted(ProducerRecord):
 
 
 class Numbering(ProducerInterceptor):
-    """Leaves a number in each record, and finds it at its outcome."""
+    """Stores a number in each record, and finds it with its outcome."""
 
     def __init__(self) -> None:
         self.sent = 0

@@ -1,4 +1,4 @@
-"""`send` and `send_and_wait` are coroutines to everybody who asks, over both builds."""
+"""Every check recognizes `send` and `send_and_wait` as coroutine functions, in both builds."""
 
 import asyncio
 import gc

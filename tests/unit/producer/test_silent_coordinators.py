@@ -1,4 +1,4 @@
-"""A coordinator that answers nothing, and closes nothing."""
+"""A coordinator that neither responds nor closes connections."""
 
 import asyncio
 
@@ -59,7 +59,7 @@ async def test_it_is_left_for_the_one_that_has_its_place(
 
         ending = asyncio.create_task(end())
         await fault.struck()
-        await asyncio.sleep(0.2)  # several looks: it has its place still
+        await asyncio.sleep(0.2)  # several checks: it is still the coordinator
         assert not ending.done()
         cluster.move_coordinator(key, (node + 1) % 3, kind)
         await ending
@@ -110,7 +110,7 @@ async def test_a_replacement_that_is_gone_before_it_is_asked_is_looked_up_again(
         node = coordinators.get(CoordinatorKind.TRANSACTION, NAME)
         assert node is not None
         cluster.move_coordinator(NAME, (node + 1) % 3, CoordinatorType.TRANSACTION)
-        # As the watch leaves it; the metadata does not list the broker any more.
+        # As the watch leaves it; the metadata no longer lists the broker.
         coordinators.set(CoordinatorKind.TRANSACTION, NAME, 9)
         async with producer.transaction():
             await producer.send("orders", b"y", partition=0)

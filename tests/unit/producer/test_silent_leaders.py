@@ -1,4 +1,4 @@
-"""Leaders that do not answer any more, and were replaced."""
+"""Leaders that stopped responding, and were replaced."""
 
 import asyncio
 from collections.abc import Callable
@@ -66,7 +66,7 @@ async def test_a_request_is_awaited_while_its_leader_stays_or_batches_have_no_nu
             cluster.move_leader("orders", 0, 1)
         asked = cluster.count(ApiKey.METADATA)
         assert (await asyncio.wait_for(second, 20)).offset == 1
-        assert cluster.count(ApiKey.METADATA) > asked + 3  # it was looked for
+        assert cluster.count(ApiKey.METADATA) > asked + 3  # metadata was requested
         assert cluster.count(ApiKey.PRODUCE) == 2
 
 
@@ -78,7 +78,7 @@ async def test_a_new_leader_is_asked_without_the_backoff_of_the_old_one(
         cluster.move_leader("orders", 0, 0)
         producer = make_producer(cluster)
         await producer.start()
-        outcomes = type(producer._sender._outcomes)  # of the build that is tested
+        outcomes = type(producer._sender._outcomes)  # of the tested build
         monkeypatch.setattr(outcomes, "_pause", lambda self, error, failures: 60.0)
         await producer.send_and_wait("orders", b"1")
         refusal = NotLeaderForPartitionError.errno

@@ -1,4 +1,4 @@
-"""Starting a producer: again after a failure, and with time to wait for its Kafka."""
+"""Starting a producer: repeatedly after a failure, and with a timeout for an absent Kafka."""
 
 import asyncio
 import gc

@@ -38,7 +38,7 @@ BUILDS = ["native", "python"] if _build.NATIVE else ["python"]
 
 
 class Raising(ProducerInterceptor):
-    """Raises for each b"bad" that it comes across."""
+    """Raises for each b"bad" value."""
 
     def __init__(self, kind: type[BaseException]) -> None:
         self.kind = kind
@@ -366,7 +366,7 @@ async def test_an_exception_of_the_application_fails_only_its_record(
         producer = make_producer(cluster, **raising.options(by))
         await producer.start()
         values = (b"bad", b"good", b"bad", b"good")
-        # With the topic unknown it is the task of the line that asks the partitioner.
+        # If the topic is unknown, the queue's task calls the partitioner.
         for _ in ("unknown", "known"):
             futures = [producer.send_threadsafe("orders", value, key=value) for value in values]
             await asyncio.wait_for(producer.flush(), 20)

@@ -1,4 +1,4 @@
-"""Topics by their ids (Produce v13, KIP-516), and by their names where there are none."""
+"""Topics by their ids (Produce v13, KIP-516), or by their names if they have none."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Stored = Callable[[FakeCluster, str], dict[int, Any]]
 
 @pytest.fixture
 def versions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The version of every produce request that is sent."""
+    """The version of every sent produce request."""
     seen: list[int] = []
     send_for = Connection.send_for
 

@@ -1,4 +1,4 @@
-"""Transactions on the embedded cluster, in both generations of the protocol, over both builds."""
+"""Transactions on the embedded cluster, in both generations of the protocol and both builds."""
 
 import asyncio
 import gc
@@ -46,7 +46,7 @@ TOPICS = {"orders": 3, "bills": 1}
 
 @pytest.fixture(params=["3.9", None], ids=["adds partitions", "batches add"])
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[FakeCluster]:
-    """Of the older generation, then of the newer one."""
+    """A cluster with the older generation, then with the newer one."""
     async with FakeCluster(topics=TOPICS, version=request.param) as cluster:
         yield cluster
 
@@ -59,7 +59,7 @@ async def producer(make_producer: Make, cluster: FakeCluster) -> Any:
 
 
 async def committed(cluster: FakeCluster, topic: str = "orders") -> list[bytes]:
-    """Values of what a read_committed consumer sees, up to the end of each partition."""
+    """The values that a read_committed consumer sees, up to the end of each partition."""
     found: list[bytes] = []
     async with AIOKafkaConsumer(
         bootstrap_servers=cluster.bootstrap_servers,
@@ -79,7 +79,7 @@ def seen(cluster: FakeCluster, api_key: ApiKey) -> int:
     return len([each for each in cluster.requests if each.api_key == api_key])
 
 
-# What transactions are for
+# The purpose of transactions
 
 
 async def test_all_is_committed_or_nothing(cluster: FakeCluster, producer: Any) -> None:
@@ -306,7 +306,7 @@ async def test_misuse_raises_at_once(make_producer: Make, cluster: FakeCluster) 
     for call in (producer.commit_transaction, producer.abort_transaction):
         with pytest.raises(IllegalOperation, match="Not in the middle of a transaction"):
             await call()
-    with pytest.raises(IllegalOperation):  # before its arguments are looked at
+    with pytest.raises(IllegalOperation):  # before its arguments are checked
         await producer.send_offsets_to_transaction({}, "")
     await producer.begin_transaction()
     with pytest.raises(IllegalOperation):
@@ -359,7 +359,7 @@ async def test_nothing_is_sent_while_a_commit_is_in_progress(
     assert await committed(cluster) == [b"kept"]
 
 
-# What passes
+# Retriable errors
 
 PASSING = [NotCoordinatorError, CoordinatorNotAvailableError, ConcurrentTransactions]
 
@@ -416,7 +416,7 @@ async def test_requests_whose_responses_were_lost_are_repeated(
     assert await group_offset(cluster) == (1 if committing else None)
 
 
-# What has to be aborted for
+# Errors that require an abort
 
 
 @pytest.mark.parametrize(
@@ -454,7 +454,7 @@ async def test_a_record_that_is_refused_spoils_the_transaction(
 
 
 async def test_a_new_epoch_is_every_partitions(cluster: FakeCluster, producer: Any) -> None:
-    """Of those, too, that the transaction which brought it did not write to."""
+    """Also for partitions that the failed transaction did not write to."""
     async with producer.transaction():
         for partition in range(3):
             await producer.send("orders", b"first %d" % partition, partition=partition)
@@ -568,7 +568,7 @@ async def test_a_transaction_left_open_is_aborted_by_the_next_producer(
 ) -> None:
     await producer.begin_transaction()
     await producer.send_and_wait("orders", b"left open")
-    producer._sender.abort()  # as a SIGKILL: nothing is said
+    producer._sender.abort()  # as with SIGKILL: nothing is sent
     successor = make_producer(cluster, transactional_id="payments")
     await successor.start()
     async with successor.transaction():
@@ -701,7 +701,7 @@ async def test_a_producer_that_is_dropped_in_a_transaction_is_freed_at_once(
     await producer.begin_transaction()
     await producer.send_and_wait("orders", b"open")
     dropped = weakref.ref(producer)
-    texts: list[str] = []  # not the warnings, which hold what they warn of
+    texts: list[str] = []  # not the warnings, which keep their source alive
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         monkeypatch.setattr(warnings, "showwarning", lambda text, *_: texts.append(str(text)))
@@ -709,13 +709,13 @@ async def test_a_producer_that_is_dropped_in_a_transaction_is_freed_at_once(
         gc.collect()
     assert any(text.startswith("Unclosed AIOKafkaProducer") for text in texts), texts
     assert dropped() is None
-    await asyncio.sleep(0.01)  # what is left of it ends
+    await asyncio.sleep(0.01)  # its remaining tasks end
 
 
 async def test_unsent_records_are_not_sent_in_the_next_transaction(
     cluster: FakeCluster, producer: Any
 ) -> None:
-    """A task that outlives its transaction, while the topic is looked for."""
+    """A task that outlives its transaction while it waits for the topic's metadata."""
     await producer.begin_transaction()
     await producer.send("orders", b"first", partition=0)
     batch = producer.create_batch()

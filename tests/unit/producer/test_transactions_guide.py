@@ -1,4 +1,4 @@
-"""Every code block of docs/transactions.md is run, as it stands."""
+"""Runs every code block of docs/transactions.md unchanged."""
 
 import pytest
 

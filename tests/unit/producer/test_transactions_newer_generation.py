@@ -1,4 +1,4 @@
-"""What only the newer generation of the protocol allows, or wants (KIP-890): how requests go."""
+"""What only the newer generation of the protocol allows or requires (KIP-890): its requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -34,8 +34,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_offsets_go_the_way_of_the_records(make_producer: Make, cluster: FakeCluster) -> None:
-    """A broker has the transaction's coordinator asked about each request that comes first; were
-    there two at once, it would give one of them up."""
+    """A broker verifies each partition's first request with the transaction's coordinator; of
+    two concurrent ones, it would drop one."""
     producer = make_producer(cluster, transactional_id="payments")
     await producer.start()
     for number in range(3):
@@ -75,7 +75,7 @@ async def test_a_batch_does_not_wait_for_the_first_of_its_partition(
 async def test_requests_that_wait_for_the_previous_transaction_are_retried_soon(
     make_producer: Make, cluster: FakeCluster, error: type[BrokerResponseError]
 ) -> None:
-    """Brokers say so in the same words as for want of replicas, to requests of old versions."""
+    """For requests of old versions, brokers return the same code as for missing replicas."""
     producer = make_producer(
         cluster,
         transactional_id="payments",
@@ -94,7 +94,7 @@ async def test_requests_that_wait_for_the_previous_transaction_are_retried_soon(
 async def test_the_first_request_waits_for_the_transaction_before(
     make_producer: Make, cluster: FakeCluster
 ) -> None:
-    """As long as the brokers have been found to take for it."""
+    """It is held for as long as brokers have been measured to take."""
     producer = make_producer(cluster, transactional_id="payments", linger_ms=0)
     await producer.start()
     cluster.control(ApiKey.PRODUCE, delay=0.03, times=1_000_000)

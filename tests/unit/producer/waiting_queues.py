@@ -18,7 +18,7 @@ ROUNDING = 0.001  # seconds
 
 
 def stranded(sender: Any) -> list[str]:
-    """Describe every queue and outbox of a sender that no event will move; empty if all is well.
+    """Describe every queue and outbox of a sender that no event will move; empty if there is none.
 
     The state must be that between two steps of the event loop.
     """

@@ -22,18 +22,18 @@ ASSIGNORS: dict[str, type[NativeAssignor]] = {
 }
 STICKY = ("sticky", "cooperative-sticky")
 
-# Java goes through its members in the order of a hash map; of up to twelve such names (or of 24
-# with a map of twice the size) that is the order of the alphabet, as ours is.
+# Java iterates over its members in the order of a hash map. For up to twelve such names (or 24 with
+# a map of twice the size) that is the alphabetical order that this package uses.
 IN_ORDER = "abcdefghijklmno"
 RACKS = ("north", "south", "west")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One question to an assignor.
+    """One input of an assignor.
 
     Attributes:
-        in_order: Whether Java, too, goes through the members in the order of their names.
+        in_order: True if Java, too, iterates over the members in the order of their names.
     """
 
     assignor: str
@@ -45,7 +45,7 @@ class Case:
         return ASSIGNORS[self.assignor].divide(self.members, self.topics)
 
     def to_json(self) -> dict[str, object]:
-        """The question in the form of tools/kafka/java/Assign.java."""
+        """The input in the format of tools/kafka/java/Assign.java."""
         return {
             "assignor": self.assignor,
             "topics": {
@@ -63,7 +63,7 @@ class Case:
 
 
 def random_case(assignor: str, chance: random.Random) -> Case:
-    """A group that comes from nowhere: what its members claim may contradict itself."""
+    """A group without a history: its members' claims may contradict each other."""
     in_order = chance.random() < 0.7
     racks = chance.random() < 0.4
     topics = some_topics(chance, racks)
@@ -74,7 +74,7 @@ def random_case(assignor: str, chance: random.Random) -> Case:
 
 
 def histories(assignor: str, chance: random.Random, rebalances: int) -> Iterator[Case]:
-    """The rebalances of one group: members come, go and change their minds, topics grow."""
+    """The rebalances of one group: members join, leave and change subscriptions, topics grow."""
     in_order = chance.random() < 0.7
     racks = chance.random() < 0.3
     uneven = chance.random() < 0.6
@@ -168,9 +168,9 @@ def some_of(chance: random.Random, names: list[str]) -> tuple[str, ...]:
 def random_claims(
     members: Mapping[str, Subscription], topics: Mapping[str, TopicLayout], chance: random.Random
 ) -> dict[str, Claim]:
-    """Claims of a few generations; now and then two members claim the same.
+    """Claims of a few generations; sometimes two members claim the same partition.
 
-    Never three: with them Java's outcome depends on the order of its hash map.
+    Never three: with three, Java's result depends on the order of its hash map.
     """
     held: dict[str, list[TopicPartition]] = {member_id: [] for member_id in members}
     contested = chance.choice((0.0, 0.0, 0.2))
@@ -194,12 +194,12 @@ def with_claims(
     claims: Mapping[str, Claim],
     chance: random.Random | None = None,
 ) -> dict[str, Subscription]:
-    """Members that tell what they held in the way of their assignor."""
+    """Members that report what they held in their assignor's format."""
     if assignor == "sticky":
         return {
             member_id: replace(
                 member,
-                # Java looks for the other's generation here, not in the user data.
+                # Java reads the other's generation here, not from the user data.
                 generation=claims[member_id].generation,
                 user_data=write_user_data(claims[member_id])
                 if claims[member_id].generation >= 0

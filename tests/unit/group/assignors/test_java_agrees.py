@@ -34,7 +34,7 @@ def questions(assignor: str) -> list[Case]:
 
 
 def ask(cases: list[Case]) -> list[Assigned]:
-    """What Java assigns, having read our bytes and written the same ones."""
+    """Java's assignment, after it has read this package's bytes and written the same ones."""
     lines = "".join(json.dumps(case.to_json()) + "\n" for case in cases)
     try:
         answers = java.run("Assign", [], given=lines)
@@ -65,10 +65,12 @@ def test_the_same_assignment(assignor: str) -> None:
 
 @pytest.mark.parametrize("assignor", STICKY)
 def test_the_same_sticky_assignment_or_one_as_good(assignor: str) -> None:
-    """Java takes "any" of a hash set now and then, and goes through members in a hash map's order.
+    """Java sometimes takes any element of a hash set, and iterates over members in a hash map's
+    order.
 
-    Where that decides, it is as even, and about as much stays where it was. (What a cooperative
-    assignment holds back belongs to somebody, but it does not tell to whom.)
+    Where that matters, the assignment is as balanced, and about as many partitions stay. (A
+    partition that a cooperative assignment withholds has an owner, but the assignment does not name
+    it.)
     """
     cases = questions(assignor)
     others = 0
@@ -77,7 +79,7 @@ def test_the_same_sticky_assignment_or_one_as_good(assignor: str) -> None:
         if in_any_order(ours) == in_any_order(theirs):
             continue
         if racked_and_uneven(case):
-            # Here we move less than Java, where its moves make nothing better.
+            # Here this package moves less than Java, whose moves improve nothing.
             assert kept(case, ours) >= kept(case, theirs) - 1, case
             if assignor == "sticky":
                 assert unevenness(sizes(ours)) <= unevenness(sizes(theirs)), case
@@ -105,7 +107,7 @@ def sizes(assigned: Assigned) -> list[int]:
 
 
 def kept(case: Case, assigned: Assigned) -> int:
-    """How many partitions stay with the member that held them."""
+    """The number of partitions that stay with their member."""
     held = {
         member_id: member.owned or read_user_data(member.user_data).partitions
         for member_id, member in case.members.items()

@@ -1,4 +1,4 @@
-"""What every assignment promises, whatever the group; and the sticky ones from one to the next."""
+"""Invariants of every assignment of any group, and of consecutive sticky assignments."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_sticky_is_so_even_that_no_move_would_help(seed: int) -> None:
 
 
 def without_racks(case: Case) -> Case:
-    """Racks cost stickiness: as in Java, what is not in its owner's rack is dealt out anew."""
+    """Racks cost stickiness: as in Java, partitions outside their owner's rack are reassigned."""
     members = {member_id: replace(member, rack=None) for member_id, member in case.members.items()}
     return replace(case, members=members)
 
@@ -137,7 +137,7 @@ def test_sticky_moves_nothing_without_need(seed: int) -> None:
 @settings(max_examples=50)
 @given(seed=SEEDS)
 def test_a_leaving_member_moves_no_partition_of_the_others(seed: int) -> None:
-    """With equal subscriptions and no racks, all that stay keep all they had."""
+    """With equal subscriptions and no racks, all remaining members keep all their partitions."""
     chance = random.Random(seed)
     topics = {name: TopicLayout(chance.randint(1, 20)) for name in "abc"}
     members = {f"m{i}": Subscription(tuple("abc")) for i in range(chance.randint(2, 12))}
@@ -182,7 +182,7 @@ def test_cooperative_never_moves_from_one_member_to_another_in_one_step(seed: in
 
 @given(seed=SEEDS)
 def test_cooperative_settles_one_step_after_sticky(seed: int) -> None:
-    """One more at most if what is given back is dealt out unlike it was meant to be."""
+    """At most one more, if revoked partitions are assigned differently from the plan."""
     case = without_racks(random_case("cooperative-sticky", random.Random(seed)))
     even = len({frozenset(member.topics) for member in case.members.values()}) == 1
     members = dict(case.members)
@@ -203,7 +203,7 @@ def test_cooperative_settles_one_step_after_sticky(seed: int) -> None:
 def test_a_thousand_members_share_ten_thousand_partitions(
     assignor: str, uneven: bool, rack: str | None
 ) -> None:
-    """So many are divided in good time, or this would take minutes."""
+    """This many are assigned quickly; otherwise the test would take minutes."""
     chance = random.Random(20261121)
     topics = {f"t{i}": some_layout(chance, rack is not None, 500) for i in range(20)}
     members = {
@@ -222,7 +222,8 @@ def test_a_thousand_members_share_ten_thousand_partitions(
 
 @given(seed=SEEDS)
 def test_cooperative_settles_with_racks_too(seed: int) -> None:
-    """Some groups never do in Java, which takes away in turns what is not in its owner's rack."""
+    """Some groups never do in Java, which repeatedly moves partitions outside their owner's
+    rack."""
     case = random_case("cooperative-sticky", random.Random(seed))
     members = dict(case.members)
     for generation in range(10, 20):

@@ -1,4 +1,4 @@
-"""What sticky members tell of what they held, read from whatever bytes they send."""
+"""The partitions that sticky members report, read from arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_members_share_no_memory() -> None:
 
 
 def test_a_cooperative_member_sends_its_generation_in_the_user_data_too() -> None:
-    """Leaders before Kafka 3.5 look into the user data for it (KIP-792)."""
+    """Leaders before Kafka 3.5 read it from the user data (KIP-792)."""
     assignor = CooperativeStickyAssignor()
     assert assignor.user_data() == b"\xff\xff\xff\xff"
     assignor.on_assignment(write_assignment(Assignment((A,))), 7)
@@ -89,7 +89,7 @@ def test_the_owner_with_the_later_generation_keeps_a_partition(
 
 
 def test_two_claims_of_one_generation_are_both_wrong() -> None:
-    """Neither may go on with it: both have to give it back before anybody gets it."""
+    """Neither may keep it: both have to revoke it before any member gets it."""
     topics = {"a": TopicLayout(2)}
     both = (TopicPartition("a", 0),)
     members = {each: Subscription(("a",), both, 2) for each in ("m1", "m2")}
@@ -101,7 +101,8 @@ def test_two_claims_of_one_generation_are_both_wrong() -> None:
 
 
 def test_claims_of_deleted_partitions_are_ignored() -> None:
-    """A topic made anew with fewer partitions, one deleted: Java would assign others twice."""
+    """A topic recreated with fewer partitions, and a deleted one: Java would assign others
+    twice."""
     gone = (TopicPartition("a", 5), TopicPartition("deleted", 0), TopicPartition("a", -1))
     claims = settle_claims({"m": Claim((*gone, TopicPartition("a", 1)), 1)}, {"a": TopicLayout(2)})
     assert claims.held == {"m": [TopicPartition("a", 1)]}

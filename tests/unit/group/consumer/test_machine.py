@@ -92,8 +92,8 @@ def test_a_lost_answer_is_followed_by_a_full_heartbeat(crew: Crew) -> None:
 def test_a_dead_connection_does_not_cost_the_place(
     requests: type[Heartbeats] | type[ShareHeartbeats],
 ) -> None:
-    """A request timeout after the heartbeat that got no answer, the session must go on: 45 s, with
-    up to 15 s between heartbeats."""
+    """A request timeout after an unanswered heartbeat, the session must continue: 45 s, with up
+    to 15 s between heartbeats."""
     made = requests(MembershipOptions("g", request_timeout=40.0), "me")
     for send in (
         made.heartbeat("me", 0, frozenset({"t"}), None, LocalAssignment()),
@@ -216,7 +216,7 @@ def test_an_instance_id_in_use_is_reported_and_retried(crew: Crew) -> None:
 def test_a_replaced_static_member_does_not_join_again(crew: Crew) -> None:
     member = crew.member("t", group_instance_id="i")
     crew.run(2)
-    # Its session ends unnoticed, and another steps in.
+    # Its session expires unnoticed, and another member takes its place.
     member.lose_request = True
     crew.run(60)
     other = crew.member("t", group_instance_id="i")
@@ -238,7 +238,7 @@ def test_a_replaced_static_member_does_not_join_again(crew: Crew) -> None:
     member.close()
     crew.run(1)
     assert member.machine.closed
-    assert len(member.sent) == sent  # the place is another's: there is nothing to leave
+    assert len(member.sent) == sent  # another member has its place: there is nothing to leave
 
 
 def test_a_member_that_was_away_too_long_loses_everything_and_joins_again(crew: Crew) -> None:

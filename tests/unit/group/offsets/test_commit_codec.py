@@ -1,4 +1,4 @@
-"""The quick writer and reader of commits agree with the generated ones, whatever they meet."""
+"""The fast encoder and decoder of commits agree with the generated ones for any input."""
 
 from uuid import UUID
 
@@ -40,7 +40,7 @@ identities = st.none() | st.builds(
 
 
 def answer(version: int, *told: tuple[str, dict[int, int]]) -> OffsetCommitResponse:
-    """An answer: by topic, the error codes by partition."""
+    """A response: by topic, the error codes by partition."""
     return OffsetCommitResponse(
         throttle_time_ms=7,
         topics=[

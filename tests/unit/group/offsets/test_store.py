@@ -67,7 +67,7 @@ class Store:
         return asyncio.get_running_loop().time() + 5.0
 
     async def track(self) -> None:
-        """Have the metadata tell the topic's id."""
+        """Include the topic's id in the metadata."""
         self.cluster.set_topics(["orders"])
         await self.cluster.refresh(self.soon)
 
@@ -126,7 +126,7 @@ async def test_all_committed_offsets_of_a_group(version: int) -> None:
         await store.commit(5, 6)
         found = await store.fetch(None, require_stable=False, deadline=store.soon)
         assert {tp: told.offset for tp, told in found.items()} == {ORDERS[0]: 5, ORDERS[1]: 6}
-        # Ids would have to be translated, of topics that this client may not know.
+        # Ids would need translation, also for topics that this client may not have.
         assert store.versions(FETCH) == [min(version, 9)]
 
 
@@ -183,7 +183,7 @@ async def test_a_retried_commit_sends_only_the_rejected_partitions(store: Store)
 
 
 async def test_a_request_is_sent_before_its_attempt_suspends(store: Store) -> None:
-    """What the caller checked after `connect` still holds when the request is sent."""
+    """The caller's checks after `connect` still hold when the request is sent."""
     for call in (
         store.store.begin_commit({ORDERS[0]: OffsetAndMetadata(3, "")}, store.soon),
         store.store.begin_fetch(ORDERS, require_stable=True, deadline=store.soon),
@@ -209,7 +209,7 @@ async def test_an_empty_commit_sends_no_request(store: Store) -> None:
 
 @asynccontextmanager
 async def tracking(**options: Any) -> AsyncIterator[Store]:
-    """A store of its own for one code."""
+    """A separate store for one code."""
     async for store in opened(**options):
         await store.track()
         yield store
@@ -227,7 +227,7 @@ async def test_every_error_of_one_partition_of_a_commit() -> None:
                 return "raise"
             assert store.fake.committed("readers") == dict(zip(ORDERS, (5, 6, 7), strict=True))
             again = [seen.body for seen in store.fake.requests if seen.api_key == COMMIT][1:]
-            assert len(again) == 1  # and only about what was not committed
+            assert len(again) == 1  # and only for what was not committed
             assert [len(topic.partitions) for body in again for topic in body.topics] == [1]  # type: ignore[union-attr]  # an OffsetCommitRequest
             return "retry"
 
@@ -312,7 +312,7 @@ async def test_commits_need_a_connection_of_their_own(store: Store) -> None:
     assert connections[COMMIT] != connections[ApiKey.METADATA]
 
 
-# --- what goes together
+# --- grouping
 
 
 async def test_a_refusal_names_all_topics_and_the_rest_is_committed(store: Store) -> None:
@@ -374,7 +374,7 @@ async def test_the_offsets_of_a_recreated_topic_are_returned(store: Store) -> No
     await other.cluster.start()
     await other.commit(1)
     assert await store.offsets() == {ORDERS[0]: 1}
-    assert store.versions(FETCH) == [10, 9]  # the old id is not known, so by name
+    assert store.versions(FETCH) == [10, 9]  # the old id is unknown, so by name
     await other.cluster.close(other.soon)
 
 
@@ -407,7 +407,7 @@ async def test_unknown_topics_and_partitions_have_no_offset(store: Store) -> Non
     assert told == {}
 
 
-# --- answers that no broker gives
+# --- responses that no broker sends
 
 
 @pytest.mark.parametrize("answer", [OffsetCommitResponse(), None], ids=["nothing", "others"])
@@ -442,7 +442,7 @@ async def test_an_offset_that_is_not_answered_for(store: Store) -> None:
 
 @pytest.mark.parametrize("lie", [lie for lie in LIES if lie not in NEEDS_PATIENCE])
 async def test_impossible_replies_are_not_believed(lie: str, store: Store) -> None:
-    """Some are retried, some raised; none is believed or affects later requests."""
+    """Some are retried, some raised; none is accepted or affects later requests."""
     fault = store.fake.control(COMMIT, after_handling=True, tamper=LIES[lie])
     with suppress(KafkaProtocolError):
         await store.commit(5, 6)

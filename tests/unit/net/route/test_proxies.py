@@ -1,4 +1,4 @@
-"""Proxy URLs, and the handshakes byte by byte, with answers that no proxy should give."""
+"""Proxy URLs, and the handshakes byte by byte, with responses that no proxy should send."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Addresses are tried a little after each other; the first that accepts wins."""
+"""Addresses are tried with a short delay between them; the first that accepts wins."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ A, B, C = (address(name) for name in "abc")
 
 
 class Network:
-    """Addresses that accept, refuse or do nothing when the test says so."""
+    """Addresses that accept, refuse or do nothing, as the test decides."""
 
     def __init__(self) -> None:
         self.tried: list[str] = []
@@ -97,7 +97,7 @@ async def test_silent_address_does_not_delay_the_next(network: Network) -> None:
     assert winner[0] == B
     assert network.open == ["b"]
     assert race.failures == []
-    # If the connection turns out to be of no use, the others are tried again.
+    # If the connection turns out to be unusable, the others are tried again.
     network.accept("c")
     again = await race.winner()
     assert again is not None

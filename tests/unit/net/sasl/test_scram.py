@@ -43,7 +43,7 @@ def test_example_of_rfc_7677() -> None:
 
 
 def test_another_exchange_may_replace_the_kept_password_meanwhile() -> None:
-    """Exchanges run in threads, and each broker has a salt of its own for a delegation token."""
+    """Exchanges run in threads, and each broker has its own salt for a delegation token."""
 
     class Raced(Scram):
         def __setattr__(self, name: str, value: object) -> None:

@@ -12,7 +12,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="package")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """An authority that no one trusts."""
+    """An untrusted authority."""
     return Authority(tmp_path_factory.mktemp("stranger") / "ca", "another-ca")
 
 

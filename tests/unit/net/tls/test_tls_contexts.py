@@ -55,7 +55,7 @@ async def test_changed_files_make_a_new_context(
     install(stranger.cert, tmp_path / "ca.pem")
     second = await contexts.current()
     assert second is not first
-    [trusted] = second.get_ca_certs()  # without the one before
+    [trusted] = second.get_ca_certs()  # without the previous one
     assert dict(pair for (pair,) in trusted["subject"])["commonName"] == "another-ca"
     assert "c: loaded the changed TLS files" in caplog.text
     assert await contexts.current() is second

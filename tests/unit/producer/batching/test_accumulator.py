@@ -1,4 +1,4 @@
-"""What is due, what may be sent, and in which order: the accumulator by hand, over both builds."""
+"""Which batches are due or may be sent, and in which order: the accumulator, in both builds."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +37,7 @@ OPTIONS: dict[str, Any] = {
 
 
 class Bench:
-    """An accumulator with two partitions, its pool, and what it called back."""
+    """An accumulator with two partitions, its pool, and its callbacks' calls."""
 
     def __init__(self, room: dict[str, ModuleType], **changes: Any) -> None:
         options = room["producer_options"].ProducerOptions(**{**OPTIONS, **changes})
@@ -70,7 +70,7 @@ class Bench:
         return self.accumulator.append("t", b"x" * size, None, partition, 1, None)
 
     def dispatch(self) -> Any:
-        """What an outbox does with the first batch, if it may."""
+        """Do what an outbox does with the first batch, if it may."""
         if not self.accumulator.sendable(self.queue, self.now):
             return None
         self.accumulator.seal(self.queue)

@@ -1,4 +1,4 @@
-"""The memory pool: seed 0's rules one by one, and a model that any sequence of events must obey."""
+"""The memory pool: each rule on its own, and a model for any sequence of events."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def pool_of(total: int) -> MemoryPool:
 
 
 class ClockedLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time stands still until the test advances it."""
+    """An event loop whose clock advances only when the test moves it."""
 
     now = 0.0
 
@@ -163,8 +163,8 @@ def test_close_fails_current_and_later_waiters(loop: ClockedLoop) -> None:
 class PoolMachine(RuleBasedStateMachine):
     """Any order of takes, gives, cancellations, timeouts and loop turns.
 
-    Held at every moment: no byte is made or lost; the line is first in, first out; nobody waits
-    who could be served; a request that was cancelled or timed out holds nothing.
+    Invariants: no byte is created or lost; the queue is first in, first out; no request waits that
+    could be served; a request that was cancelled or timed out holds nothing.
     """
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.pool = pool_of(total)
 
     def _settle(self) -> None:
-        """Let everything happen that may, and take note of who was served."""
+        """Run all pending callbacks, and record which requests were served."""
         self.loop.turn()
         for number, task in list(self.line):
             if not task.done():
@@ -244,7 +244,7 @@ class PoolMachine(RuleBasedStateMachine):
             assert self.pool.used == held
         else:
             assert held <= self.pool.used <= self.pool.total
-            # The head has gathered all there is, and still cannot be served.
+            # The head has gathered all free memory, and still cannot be served.
             assert self.pool.unused == 0
 
     def teardown(self) -> None:
@@ -266,7 +266,7 @@ TestPoolMachine.settings = settings(max_examples=60, stateful_step_count=40, dea
 
 
 def test_waiters_whose_deadlines_have_passed_on_uvloop() -> None:
-    """uvloop's handle of a time that has passed has no `when()`."""
+    """uvloop's handle of a past time has no `when()`."""
 
     async def wait_twice() -> list[BaseException | None]:
         pool = pool_of(BATCH)

@@ -1,4 +1,4 @@
-"""A batch that is too large for the broker goes on in pieces (KIP-126), and loses nothing."""
+"""A batch that is too large for the broker is split (KIP-126), and no record is lost."""
 
 import asyncio
 import random
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.unhurried
 Make = Callable[..., Any]
 Stored = Callable[[FakeCluster, str], dict[int, list[Any]]]
 
-LIMIT = 1000  # bytes of a batch that the topic takes
+LIMIT = 1000  # maximum batch size of the topic in bytes
 
 
 def values(count: int, size: int = 100) -> list[bytes]:
-    # Incompressible, so that a codec changes nothing about what is too large.
+    # Incompressible, so that a codec does not change which batches are too large.
     return [random.Random(number).randbytes(size) for number in range(count)]
 
 
@@ -89,14 +89,15 @@ async def test_only_the_record_that_is_too_large_by_itself_fails(
 
 
 async def test_batches_behind_it_keep_their_order(make_producer: Make, stored: Stored) -> None:
-    """Five in flight, each too large: numbers of those behind are refused, and they wait."""
+    """Five in flight, each too large: the later ones' sequence numbers are refused, and they
+    wait."""
     async with FakeCluster() as cluster:
         small_topic(cluster)
         producer = make_producer(cluster, max_batch_size=3000)
         await producer.start()
         await producer.send_and_wait("orders", b"first")  # numbered, so that more may be in flight
         sent = values(200)
-        sent[5] = bytes(LIMIT + 1)  # its number is never used, so those behind it are numbered anew
+        sent[5] = bytes(LIMIT + 1)  # its number is never used, so later ones are renumbered
         acks = [await producer.send("orders", value) for value in sent]
         async with asyncio.timeout(10):
             outcomes = await asyncio.gather(*acks, return_exceptions=True)

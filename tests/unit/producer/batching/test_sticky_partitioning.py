@@ -1,4 +1,4 @@
-"""Where records without a key go: adaptive sticky partitioning (KIP-794), over both builds."""
+"""Partitions of records without a key: adaptive sticky partitioning (KIP-794), in both builds."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ Make = Callable[..., Any]
 
 
 class Topic:
-    """One topic of an accumulator, and the sender's part in it."""
+    """One topic of an accumulator, and the sender's part of the work."""
 
     def __init__(self, room: dict[str, ModuleType], **options: Any) -> None:
         self.bench = Bench(room, buffer_memory=1 << 20, **options)
@@ -31,7 +31,7 @@ class Topic:
         self.topic = self.accumulator.adopt("sticky", leaders)
 
     def send(self, size: int = 50) -> int:
-        """Send one record; the partition it went to."""
+        """Send one record; return its partition."""
         ack = self.accumulator.append("sticky", b"x" * size, None, None, 1, None)
         assert ack is not None
         queue = self.topic.sticky
@@ -39,7 +39,7 @@ class Topic:
         return queue.topic_partition.partition
 
     def take(self, partition: int) -> None:
-        """What the sender does with a partition's batch, and the broker's good answer."""
+        """Do what the sender does with a partition's batch, with a successful response."""
         queue = self.topic.queues[partition]
         batch = self.accumulator.seal(queue)
         self.accumulator.take(queue)
@@ -61,7 +61,7 @@ async def test_batches_that_leave_early_keep_their_partition_until_one_is_full_i
         chosen.append(it.send())
         it.take(chosen[-1])
     runs = [list(run) for run in grouped(chosen)]
-    # 61 bytes of header and 57 of record: the third batch makes 300 full.
+    # 61 bytes of header and 57 of record: the third batch fills 300.
     assert {len(run) for run in runs} == {3}
     assert set(chosen) == set(range(PARTITIONS))
 

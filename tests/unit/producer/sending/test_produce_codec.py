@@ -1,4 +1,4 @@
-"""What is written and read for every batch says what the generated messages say: in both builds."""
+"""The fast codec of produce requests agrees with the generated messages, in both builds."""
 
 import random
 from collections import Counter
@@ -56,7 +56,7 @@ def part(
 
 
 def in_turn(parts: list[Any]) -> list[Any]:
-    """The first of each topic, the second of each, ...: they are brought together again."""
+    """The first of each topic, the second of each, ...: the codec groups them again."""
     seen: Counter[str] = Counter()
     turns = []
     for each in parts:
@@ -95,7 +95,7 @@ def test_pieces_are_a_produce_request(
 
 
 def stored(version: int, partitions: int = 3, **fields: object) -> ProduceResponse:
-    """A response that says that everything was stored, but for what `fields` say of the last."""
+    """A response in which everything was stored, except for the `fields` of the last partition."""
     answers = [PartitionProduceResponse(n, 0, 1000 + n, -1, 7) for n in range(partitions)]
     for name, value in fields.items():
         setattr(answers[-1], name, value)

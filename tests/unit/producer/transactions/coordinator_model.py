@@ -1,8 +1,8 @@
-"""A model of the transaction coordinator, the group's, and the partitions: what a machine asks of
-them, and what is stored in the end. Both generations of the protocol.
+"""A model of the transaction coordinator, the group coordinator and the partitions: a machine's
+requests, and what is stored at the end, in both generations of the protocol.
 
-It is small enough to be seen to be right; the embedded broker, which knows much more, judges the
-whole producer in other tests.
+It is small enough to be obviously correct; other tests check the whole producer with the more
+complete embedded broker.
 """
 
 from aiokafka_lite.cluster.coordinators import CoordinatorKind
@@ -31,11 +31,11 @@ def offsets(number: int) -> dict[TopicPartition, OffsetAndMetadata]:
 
 
 class Coordinator:
-    """One transactional id's.
+    """The coordinator of one transactional id.
 
     Attributes:
-        level: Of `transaction.version`.
-        committed, aborted: The tags (numbers of transactions) of what was stored.
+        level: The level of `transaction.version`.
+        committed, aborted: The tags (numbers of transactions) of the stored records.
     """
 
     def __init__(self, level: int) -> None:
@@ -76,7 +76,7 @@ class Coordinator:
         raise AssertionError(step)
 
     def write(self, partition: TopicPartition, stamp: ProducerIdAndEpoch, tag: int) -> int:
-        """A batch; the code."""
+        """Store a batch; return the error code."""
         if stamp != self.stamp:
             return INVALID_EPOCH
         if self.level >= 2 and self.implicit_epoch(stamp):
@@ -88,13 +88,13 @@ class Coordinator:
         return 0
 
     def implicit_epoch(self, stamp: ProducerIdAndEpoch) -> bool:
-        """Which generation a batch is of is told by its request; see the test's sender."""
+        """The request determines a batch's generation; see the test's sender."""
         return self.writes_add
 
     writes_add = False
 
     def take_over(self) -> None:
-        """Another producer starts with the same transactional id."""
+        """Start another producer with the same transactional id."""
         if self.state == "ongoing":
             self._finish(committed=False)
         self.last_epoch = -1

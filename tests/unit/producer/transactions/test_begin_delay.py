@@ -1,4 +1,4 @@
-"""How long the first request of a transaction waits for the end of the one before."""
+"""How long the first request of a transaction waits for the end of the previous one."""
 
 from aiokafka_lite.producer.transactions.begin_delay import (
     LONGEST,

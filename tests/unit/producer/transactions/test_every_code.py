@@ -1,7 +1,7 @@
-"""Every error code, in answer to every step, carried out or not: what was told of a transaction is
-so, what passes is never noticed, and the producer goes on or is at its end.
+"""Every error code, in response to every step, carried out or not: the reported outcome of a
+transaction is true, retriable errors stay invisible, and the producer continues or fails for good.
 
-`test_machine_at_random` mixes all that; here nothing is left out.
+`test_machine_at_random` mixes these cases; this test is exhaustive.
 """
 
 from collections import Counter
@@ -65,7 +65,7 @@ STEPS = {
     "commit": lambda step: isinstance(step, EndTransaction) and step.committed,
     "abort": lambda step: isinstance(step, EndTransaction) and not step.committed,
 }
-NEVER = {  # what a generation does not ask
+NEVER = {  # steps that a generation does not have
     "before 2.5": {"InitProducer that bumps"},
     "adds partitions": set[str](),
     "batches add": {"AddPartitions", "AddOffsets", "InitProducer that bumps"},
@@ -73,13 +73,13 @@ NEVER = {  # what a generation does not ask
 
 
 class Play:
-    """A producer's life over the model of a coordinator, with one step that goes wrong.
+    """A producer's life with the model of a coordinator, with one step that fails.
 
     Args:
-        generation: The cluster's.
+        generation: The cluster's generation.
         where: One of `STEPS`.
-        code: Answered to the first such step.
-        done: It was carried out all the same.
+        code: The error code of the first such step.
+        done: True if the step was carried out anyway.
     """
 
     def __init__(self, generation: Generation, where: str, code: int, *, done: bool) -> None:
@@ -100,7 +100,7 @@ class Play:
         self._until(S.READY)
 
     def transact(self, end: str, *, spoil: bool = False) -> None:
-        """One transaction, ended as asked, or aborted if it has to be."""
+        """Run one transaction; end it as requested, or abort it if necessary."""
         machine = self.machine
         self._tag += 1
         machine.begin()
@@ -138,7 +138,7 @@ class Play:
         raise AssertionError(f"it does not get beyond {self.machine.state}")
 
     def _turn(self) -> None:
-        """What can be written is, and a step is taken, or time passes."""
+        """Write what can be written, and take a step, or let time pass."""
         machine = self.machine
         if machine.state in (S.ABORTABLE_ERROR, S.ABORTING, S.FATAL_ERROR):
             self._waiting.clear()
@@ -205,7 +205,7 @@ def test_reported_outcomes_match_the_coordinator(generation: str, where: str, do
         coordinator = play.coordinator
         stored = Counter(coordinator.committed)
         for tag, told in play.told.items():
-            if told == "committed":  # what was carried out, and not told, was carried out twice
+            if told == "committed":  # carried out without a report, and then repeated
                 assert stored[tag] >= play.sent[tag], about
             else:
                 assert not stored[tag], about

@@ -1,6 +1,6 @@
-"""Any sequence of calls, failures and error codes at every step: nothing of an aborted transaction
-is committed, nothing is written before it was added, every transaction ends or the producer does,
-and nothing is asked twice without a pause."""
+"""Any sequence of calls, failures and error codes at every step: no part of an aborted
+transaction is committed, nothing is written before its partition was added, every transaction
+ends or the producer fails, and no request is repeated without a pause."""
 
 from collections import defaultdict
 
@@ -29,16 +29,16 @@ from tests.unit.producer.transactions.coordinator_model import GROUP, NAME, Coor
 PARTITIONS = [TopicPartition("out", number) for number in range(3)]
 FATES = st.sampled_from(["done", "done", "code", "lost", "done but lost"])
 CODE = st.one_of(
-    st.sampled_from([14, 15, 16, 51]),  # what passes
-    st.sampled_from([14, 15, 22, 29, 30, 59, 82, 120]),  # and what can be aborted
+    st.sampled_from([14, 15, 16, 51]),  # retriable errors
+    st.sampled_from([14, 15, 22, 29, 30, 59, 82, 120]),  # and abortable errors
     st.sampled_from(sorted(CODES.keys() - {0})),
 )
 MANY = 60
-"""Steps in which everything must have come to an end, when nothing goes wrong any more."""
+"""Steps in which everything must have ended once there are no more failures."""
 
 
 class Transactions(RuleBasedStateMachine):
-    """An application, a sender and a driver, all in one, over the model of a coordinator."""
+    """An application, a sender and a driver in one, with the model of a coordinator."""
 
     @initialize(
         level=st.sampled_from([0, 1, 2]),
@@ -56,7 +56,7 @@ class Transactions(RuleBasedStateMachine):
         self.unsent: dict[TopicPartition, int] = defaultdict(int)
         self.unclear: dict[TopicPartition, int] = defaultdict(int)  # to be sent again
         self.orders: list[tuple[int, OffsetsOrder]] = []
-        self.wanted: dict[int, str] = {}  # what the application asked for, by tag
+        self.wanted: dict[int, str] = {}  # the application's requests, by tag
         self.ended: dict[int, str] = {}  # and its outcome was reported
         self.sent: dict[int, int] = defaultdict(int)  # records, by tag
         self.under_way: Step | None = None
@@ -105,7 +105,7 @@ class Transactions(RuleBasedStateMachine):
             for partition in [each for each, count in waiting.items() if count]:
                 if not machine.admit(partition):
                     continue
-                if waiting is self.unclear:  # the broker knows it for one that it has stored
+                if waiting is self.unclear:  # the broker recognizes it as a stored batch
                     waiting[partition] -= 1
                     if fate == "refused":
                         machine.on_batch_failed(OutOfOrderSequenceNumber(), numbered=True)
@@ -188,7 +188,7 @@ class Transactions(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way is None)
     @rule(fate=FATES, code=CODE)
     def step(self, fate: str, code: int) -> None:
-        """As soon as a step may be taken."""
+        """Take and answer a step as soon as one may be taken."""
         if not self._ask():
             self.now = max(self.now, self.machine.next_wakeup() or 0.0)
             if not self._ask():
@@ -202,7 +202,7 @@ class Transactions(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way is None)
     @rule()
     def carry_on(self) -> None:
-        """Nothing goes wrong for a while."""
+        """Let no failure happen for a while."""
         for _ in range(2):
             self.now = max(self.now, self.machine.next_wakeup() or 0.0)
             self._finish_steps()
@@ -225,7 +225,7 @@ class Transactions(RuleBasedStateMachine):
     def take_over(self) -> None:
         self.coordinator.take_over()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def what_was_told_is_so(self) -> None:
@@ -254,8 +254,7 @@ class Transactions(RuleBasedStateMachine):
             assert order.done or state in (S.IN_TRANSACTION, S.COMMITTING)
 
     def teardown(self) -> None:
-        """Nothing goes wrong any more: all comes to an end, and nothing is asked again and again
-        in one moment."""
+        """Without further failures everything ends, and no request is repeated in a busy loop."""
         if not hasattr(self, "machine"):
             return
         machine = self.machine

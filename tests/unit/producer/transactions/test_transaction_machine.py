@@ -1,4 +1,4 @@
-"""The machine's tables: every error code at every step, what may follow what, and what is asked."""
+"""The machine's tables: every error code at every step, allowed sequences, and requests."""
 
 from collections.abc import Callable
 
@@ -41,11 +41,11 @@ from tests.unit.producer.transactions.coordinator_model import GROUP, NAME, PLAC
 
 OUT = TopicPartition("out", 0)
 OTHER = TopicPartition("out", 1)
-SOON = 10.0  # seconds after which everything that was put off is due
+SOON = 10.0  # seconds after which everything postponed is due
 
 
 def machine_at(level: int = 0, *, can_bump: bool = True) -> TransactionMachine:
-    """One that is ready."""
+    """A machine that is ready."""
     machine = TransactionMachine(NAME, TransactionalIdentity(), Backoff(0.1, 1.0, jitter=0.0))
     machine.initialize()
     carry_out(machine, InitProducer, Answer(identity=(7, 0)), level=level, can_bump=can_bump)
@@ -54,7 +54,7 @@ def machine_at(level: int = 0, *, can_bump: bool = True) -> TransactionMachine:
 
 
 def take(machine: TransactionMachine, kind: type[Step], *, now: float = 0.0) -> Step:
-    """The next step, of a kind; coordinators are found on the way."""
+    """The next step, of a given kind; coordinators are looked up in between."""
     step = machine.next_step(now, drained=True)
     while isinstance(step, FindCoordinator) and kind is not FindCoordinator:
         machine.on_found(step)
@@ -88,7 +88,7 @@ def answer_to(step: Step, code: int) -> Answer:
             return Answer(code)
 
 
-# How to come to each step; the machine, and the step that is under way then.
+# How to reach each step; the machine, and the step that is then in flight.
 
 
 def at_init() -> tuple[TransactionMachine, Step]:
@@ -164,15 +164,15 @@ ABORTABLE: dict[Reach, set[int]] = {
     at_find_transaction: set(),
     at_find_group: {24, 30, 120},
     at_init: set(),
-    at_add_partitions: CODES.keys() - {0, 35, 47, 48, 49, 53, 90},  # but what passes
+    at_add_partitions: CODES.keys() - {0, 35, 47, 48, 49, 53, 90},  # except retriable errors
     at_add_offsets: {24, 30, 59, 120},
     at_commit_offsets: {12, 24, 28, 29, 30, 59, 82, 120} | LOST_ITS_PLACE,
     at_commit_offsets_2: {12, 24, 28, 29, 30, 59, 82, 120} | LOST_ITS_PLACE,
     at_commit: {59, 120},
     at_abort: set(),
 }
-"""The codes that leave the producer usable after an abort. All that Java's errors call retriable
-are tried again, and all others end the producer."""
+"""The codes that leave the producer usable after an abort. Errors that are retriable in Java are
+retried, and all others end the producer."""
 
 
 @pytest.mark.parametrize("reach", ABORTABLE, ids=lambda reach: reach.__name__)
@@ -239,7 +239,7 @@ def test_every_state_may_become_fatal_and_nothing_follows_that() -> None:
         assert (S.FATAL_ERROR in following) == (state is not S.FATAL_ERROR)
 
 
-# What is held until the brokers are through with the transaction before
+# What is held until the brokers have ended the previous transaction
 
 
 def held() -> TransactionMachine:
@@ -345,7 +345,7 @@ def test_an_abort_after_a_lost_response_accepts_that_no_transaction_existed() ->
     machine, step = at_add_partitions()
     machine.on_error(step, KafkaConnectionError(), 0.0)
     step = take(machine, AddPartitions, now=SOON)
-    machine.on_answer(step, answer_to(step, 29), SOON)  # of the first attempt this says nothing
+    machine.on_answer(step, answer_to(step, 29), SOON)  # this says nothing about the first attempt
     machine.abort()
     machine.on_answer(take(machine, EndTransaction), Answer(), SOON)
     assert machine.state is S.READY
@@ -383,7 +383,7 @@ def test_the_first_addition_is_retried_after_a_short_pause() -> None:
 
 
 def test_an_expired_pause_does_not_wake_the_driver_again() -> None:
-    """Its driver would look again at once, and again: a busy loop until the application aborts."""
+    """Otherwise its driver would check again at once, repeatedly: a busy loop until the abort."""
     machine, step = at_add_partitions()
     machine.on_error(step, KafkaConnectionError("lost"), 0.0)
     assert machine.next_wakeup() == 0.1
