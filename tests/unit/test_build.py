@@ -66,7 +66,7 @@ def test_missing_native_module_raises_if_required():
 
 
 def test_native_module_that_fails_to_load_raises():
-    """In this test, because of a missing import of its own."""
+    """In this test, because one of its own imports is missing."""
     code = (
         "from aiokafka_lite._build import pick\n"
         "pick('aiokafka_lite.nothing.native', 'aiokafka_lite.record._batch_python')\n"

@@ -1,4 +1,5 @@
-"""Calls are cut in every pass of the event loop, and so at each await: nothing is lost or doubled.
+"""Calls are cut in every pass of the event loop, and so at each await: nothing is lost or
+duplicated.
 
 A walk cuts a call in its first pass, with a new cluster and client in its second, and so on until
 the call ends before it is cut. `tests/faults/test_cancelling*.py` do that to the calls of
@@ -40,12 +41,13 @@ PROMPT = 1.0  # seconds of the loop's time from a cut to the end of the call
 PATIENCE = 100.0  # likewise, for what must end; longer than a session
 AT_ONCE = {
     "group.initial.rebalance.delay.ms": 0,
-    # The brokers measure it by the machine's clock, of which no time passes here.
+    # The brokers measure it with the machine's clock, which hardly advances here.
     "group.consumer.assignment.interval.ms": 0,
     "group.share.assignment.interval.ms": 0,
 }
 WAYS = {
-    # How a call is cut, and the passes from one cut to the next: what breaks takes more passes.
+    # How a call is cut, and the passes from one cut to the next: a broken connection takes more
+    # passes.
     "cancelled": 1,
     "cancelled twice": 5,
     "timed out": 7,
@@ -112,7 +114,7 @@ class Cut:
 
     @property
     def harmless(self) -> bool:
-        """True if the brokers and connections work all the time."""
+        """True if the brokers and connections always work."""
         return self._way not in ("connections break", "answers are lost")
 
     def _cut(self, loop: asyncio.AbstractEventLoop, task: "asyncio.Task[None]") -> None:
@@ -130,7 +132,7 @@ Scenario = Callable[[FakeCluster, Cut], Awaitable[None]]
 
 
 async def walk(scenario: Scenario, way: str, version: str | None = None) -> None:
-    """Run a scenario with cuts in later and later passes, until the call ends before."""
+    """Run a scenario with cuts in ever later passes, until the call ends before its cut."""
     for passes in range(0, LONGEST, WAYS[way]):
         before = asyncio.all_tasks()
         topics = {"orders": 2, "meals": 2}
@@ -185,7 +187,7 @@ def fill(cluster: FakeCluster, first: int = 0, end: int = COUNT) -> None:
 def stored(
     cluster: FakeCluster, topic: str = "orders", partition: int | None = None
 ) -> list[bytes]:
-    """What consumers with "read_committed" see."""
+    """The records that "read_committed" consumers see."""
     found = cluster.records(topic, partition, committed_only=True)
     return [record.value or b"" for record in found]
 
@@ -232,7 +234,7 @@ async def send_with_little_memory(cluster: FakeCluster, cut: Cut) -> None:
 async def stop_in_two_tasks(
     make: Callable[[FakeCluster], Any], cluster: FakeCluster, cut: Cut
 ) -> None:
-    """The call that is cut does not take the other with it."""
+    """Cutting one call does not cancel the other."""
     fill(cluster)
     client = make(cluster)
     await client.start()
@@ -248,7 +250,7 @@ async def stop_in_two_tasks(
     await assert_ends(client.stop())
 
 
-# --- transactions: either all of it is visible or nothing, and the next one goes through
+# --- transactions: all of it is visible or nothing, and the next one succeeds
 
 
 async def commit(producer: AIOKafkaProducer) -> None:
@@ -267,7 +269,7 @@ async def commit_with_offsets(producer: AIOKafkaProducer) -> None:
 async def end_by_hand(
     end: Callable[[AIOKafkaProducer], Awaitable[None]], cluster: FakeCluster, cut: Cut
 ) -> None:
-    """After the cut of a commit it is made again, and the abort after that of an abort."""
+    """A commit that was cut is repeated, and so is an abort."""
     producer = make_producer(cluster, transactional_id="till")
     await producer.start()
     await producer.begin_transaction()
@@ -393,7 +395,7 @@ async def read(
 async def of_offsets(
     act: Callable[[AIOKafkaConsumer], Awaitable[object]], cluster: FakeCluster, cut: Cut
 ) -> None:
-    """All is read and not committed; the call is made again, and others after it."""
+    """Everything is read and not committed; the call is repeated, and others follow."""
     fill(cluster)
     consumer = make_consumer("classic", cluster)
     await consumer.start()
@@ -486,7 +488,7 @@ async def learn(acks: dict[int, Acknowledgement], accepted: set[int]) -> None:
 async def accept_all(
     consumer: AIOKafkaShareConsumer, cluster: FakeCluster, accepted: set[int]
 ) -> None:
-    """Read the rest: nothing that was accepted comes again."""
+    """Read the rest: no accepted record is redelivered."""
     async with asyncio.timeout(PATIENCE):
         while cluster.share_group("cooks").start_offsets != HALF:
             records = await consumer.getmany(timeout_ms=1000)
@@ -505,7 +507,8 @@ async def start_a_share_consumer(cluster: FakeCluster, cut: Cut) -> None:
 
 
 async def stop_a_share_consumer(cluster: FakeCluster, cut: Cut) -> None:
-    """An acknowledgement that is reported as sent is stored; what it did not cover is free."""
+    """An acknowledgement that is reported as sent is stored; records that it did not cover are
+    free."""
     fill(cluster)
     consumer, successor = make_share_consumer(cluster), make_share_consumer(cluster)
     await consumer.start()
@@ -530,7 +533,7 @@ class Sharing:
         self.acks: dict[int, Acknowledgement] = {}
 
     def accept(self) -> None:
-        """Accept what was taken and is not accepted yet."""
+        """Accept the records that were taken and are not yet accepted."""
         for record in self.taken:
             if not record.settled:
                 self.acks[int(record.value)] = record.accept()
@@ -554,7 +557,7 @@ class Sharing:
 
 
 async def share(act: Callable[[Sharing], Awaitable[None]], cluster: FakeCluster, cut: Cut) -> None:
-    """While records arrive. What the call has returned is accepted; the rest comes later."""
+    """While records arrive. The returned records are accepted; the rest arrives later."""
     consumer = make_share_consumer(cluster)
     await consumer.start()
     fill(cluster, 0, 4)
@@ -662,5 +665,5 @@ async def test_a_call_is_cut_in_every_pass(name: str, way: str) -> None:
 
 @pytest.mark.parametrize("name", [each for each in SCENARIOS if "transaction" in each])
 async def test_a_transaction_that_registers_its_partitions_is_cut_in_every_pass(name: str) -> None:
-    """Before Kafka 4.0, and so with more requests."""
+    """As before Kafka 4.0, and so with more requests."""
     await walk(SCENARIOS[name], "cancelled", version="3.9")

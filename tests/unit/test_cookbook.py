@@ -1,4 +1,4 @@
-"""Every recipe of docs/cookbook.md is run, as it stands."""
+"""Runs every recipe of docs/cookbook.md unchanged."""
 
 import importlib.util
 

@@ -1,4 +1,4 @@
-"""The documentation site: every page is in it, and its Markdown means what GitHub's means."""
+"""The documentation site: it contains every page, and renders Markdown as GitHub does."""
 
 import re
 from pathlib import Path

@@ -295,7 +295,7 @@ async def test_another_loop_over_the_same_object_commits_no_batch_that_failed(
 async def test_batch_of_a_loop_within_a_generator_is_read_again_after_an_exception(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
-    """The generator, and with it the loop, is closed later than the next loop begins."""
+    """The generator, and with it the loop, is closed after the next loop has begun."""
     fill(cluster, 12)
     batches = exactly_once(consumer, producer, max_records=6)
 
@@ -381,7 +381,7 @@ async def test_records_taken_before_an_interrupt_are_read_again(
 ) -> None:
     """It interrupts the decoding of the second partition of a batch."""
     fill(cluster, 12)
-    interrupts = [asyncio.CancelledError()]  # as of a deserializer that drives another loop
+    interrupts = [asyncio.CancelledError()]  # as from a deserializer that drives another loop
     decoded: set[int] = set()
 
     def deserialize(value: bytes) -> bytes:

@@ -206,7 +206,7 @@ async def test_offsets_from_before_an_unsubscribe_are_refused(
     make: Make,
     producer: AIOKafkaProducer,
 ) -> None:
-    """A static member of either protocol can come back to the generation that it left."""
+    """A static member of either protocol can return to the generation that it left."""
     consumer = await make(group_protocol=protocol, group_instance_id=instance_id)
     offsets = await read(consumer)
     group = consumer.group_metadata()
@@ -301,7 +301,7 @@ async def test_offsets_read_during_seek_to_committed_are_refused(
 async def test_seek_to_committed_fetches_again_what_was_read_and_committed_meanwhile(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
-    """By another task, whose transaction is over before the answer comes."""
+    """By another task, whose transaction ends before the response arrives."""
     consumer = await make()
     offsets = await read(consumer)
     await consumer.commit(dict.fromkeys(offsets, 0))

@@ -40,14 +40,15 @@ def block(word: str) -> str:
 
 
 HEARS_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-"""A shell has what it starts in the background ignore them, and so all that is started by that."""
+"""Processes that a shell starts in the background ignore these signals, and so do their
+children."""
 
 
 @asynccontextmanager
 async def running(
     cluster: FakeCluster, code: str, *arguments: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A program in a new process, which ends with the block at the latest."""
+    """A program in a new process, which ends with the `with` block at the latest."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-u",

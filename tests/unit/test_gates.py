@@ -183,8 +183,8 @@ def test_parts_end_with_the_run(folder: Path) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    # A shell that starts a program can miss a signal: the run then waits for `GRACE` and sends the
-    # next of its three.
+    # A shell that is starting a program can miss a signal: the run then waits for `GRACE` and sends
+    # the next of its three signals.
     process.communicate(timeout=3 * GRACE + 30)
     assert process.returncode == 130
     log = (folder / "logs" / "test-slow.log").read_text()

@@ -217,7 +217,7 @@ async def _(world: World) -> Client:
 
 
 class Slow(ConsumerRebalanceListener):
-    """A listener that never gives partitions up."""
+    """A listener that never returns from a revocation."""
 
     async def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None:
         if revoked:
@@ -340,7 +340,7 @@ async def _(world: World) -> Client:
     assert group is not None
     driver = group.driver
     await until(lambda: driver._wakes_at < float("inf"))
-    driver._wakes_at -= 60  # what the first `health()` after a block sees: steps are long overdue
+    driver._wakes_at -= 60  # as after a blocked event loop: steps are long overdue
     assert consumer.health().alive
     driver.wake()
     return consumer
@@ -481,7 +481,7 @@ def verdict(health: Health) -> tuple[HealthState, bool, bool]:
 async def test_health_in_a_situation(
     name: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unless the table says so, the client is alive all the time."""
+    """Unless the table says otherwise, the client is always alive."""
     make, *expected = SITUATIONS[name]
     if "frozen" in name:
         monkeypatch.setattr(reach, "LATELY", 0.3)

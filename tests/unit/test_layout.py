@@ -1,4 +1,4 @@
-"""The names of the package's files: one base name, one module; no crowded folder."""
+"""The names of the package's files: each base name has one module, and no folder is crowded."""
 
 from collections import defaultdict
 from pathlib import Path

@@ -91,7 +91,7 @@ async def test_repeated_fetch_failures_are_one_line(caplog: pytest.LogCaptureFix
 
 
 def test_messages_of_the_guide_exist() -> None:
-    """Each documented message has the fixed words of one in the code."""
+    """Each documented message has the fixed words of a message in the code."""
     code = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     texts = re.sub(r'"\s*\n\s*f?"', "", code)
     rows = Guide("observability.md").table("| message | level | meaning | what to do |")
@@ -105,7 +105,7 @@ def test_messages_of_the_guide_exist() -> None:
 
 
 UNDOCUMENTED = ("spark/", "testing/", "cli/")
-"""Their messages are for other readers: of Spark's logs, of a test, of a terminal."""
+"""Their messages have other readers: those of Spark's logs, of tests, of terminals."""
 
 LEVELS = {"warning": "WARNING", "error": "ERROR", "exception": "ERROR", "critical": "CRITICAL"}
 
@@ -121,7 +121,7 @@ COMPUTED = {
     ("share/loss_log.py", "_write"): "were not acknowledged",
     ("share/share_core.py", "_on_task_error"): "... crashed",
 }
-"""What the line says where its format has no words of its own."""
+"""The text of the line if its format has no fixed words."""
 
 
 def log_calls() -> list[tuple[str, str, str, str]]:

@@ -1,4 +1,4 @@
-"""Every code block of docs/migration.md is run with both clients, as it stands."""
+"""Runs every code block of docs/migration.md with both clients, unchanged."""
 
 import importlib.util
 import re

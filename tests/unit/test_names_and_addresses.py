@@ -1,4 +1,4 @@
-"""Names of brokers: all addresses are tried, and looked up again for each attempt."""
+"""Names of brokers: all addresses are tried, and resolved again for each attempt."""
 
 import asyncio
 import socket

@@ -53,7 +53,7 @@ def literal(node: ast.expr) -> str:
 
 
 def calls(folder: str, names: tuple[str, ...], argument: int) -> Iterator[tuple[str, str]]:
-    """The place of each call of one of these functions, and the text of an argument."""
+    """The location of each call of one of these functions, and the text of an argument."""
     for path in sorted((PACKAGE / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if (
@@ -78,7 +78,7 @@ def test_each_warning_of_spark_has_a_row() -> None:
 
 
 def test_each_problem_of_the_command_line_has_a_row() -> None:
-    """Exceptions are left out: each has a message of its own."""
+    """Exceptions are omitted: each has its own message."""
     rows = patterns("Messages of the command line")
     texts = dict(calls("cli", ("complain",), 1))
     said = {where: text for where, text in texts.items() if text.strip("%")}

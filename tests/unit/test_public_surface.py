@@ -1,6 +1,6 @@
 """The public names, their parameters and defaults are those of tests/golden/public_surface.txt.
 
-After an intended change of the public API, write the file anew and review its diff:
+After an intended change of the public API, rewrite the file and review its diff:
 
     python tests/unit/test_public_surface.py
 """
@@ -103,7 +103,7 @@ def defined_in(module: ModuleType) -> list[str]:
 def class_lines(name: str, cls: type, *, made: bool = True) -> Iterator[str]:
     """Yield the class, its constructor's parameters, and its public attributes and methods.
 
-    Of an error class, yield its bases, its code, and what its class attributes say of it.
+    For an error class, yield its bases, its code, and its class attributes.
 
     Args:
         made: True if applications call the constructor.

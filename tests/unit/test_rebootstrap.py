@@ -1,4 +1,4 @@
-"""A cluster that another one replaces at the same addresses is recognized, and used."""
+"""A cluster that replaces another one at the same addresses is detected, and used."""
 
 import logging
 from typing import Any

@@ -1,4 +1,4 @@
-"""Records take attributes that are no fields, as aiokafka's do; both builds alike."""
+"""Records accept attributes that are not fields, as aiokafka's do, in both builds."""
 
 import copy
 import dataclasses

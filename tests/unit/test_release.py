@@ -1,4 +1,4 @@
-"""What a release consists of: bounded requirements, and a bill of materials."""
+"""The parts of a release: bounded requirements, and a bill of materials."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Serializers that know their record, and asynchronous ones.
+"""Serializers that receive their record's context, and asynchronous ones.
 
 `Registry` has the conventions of confluent-kafka's schema registry: called with data and a context,
 synchronously or not, ids in the first bytes or in a header.
@@ -30,7 +30,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class Registry:
-    """A registry of its own: a schema id for each subject, learned at its first use."""
+    """A small registry: one schema id per subject, assigned on first use."""
 
     def __init__(self) -> None:
         self.subjects: dict[str, int] = {}
@@ -324,7 +324,7 @@ async def test_stop_does_not_commit_a_record_that_is_being_deserialized(
 async def test_other_reads_do_not_commit_a_record_that_is_being_deserialized(
     cluster: FakeCluster,
 ) -> None:
-    """A read that waits shows that the records before it were processed, but not this one."""
+    """A waiting read shows that the records before it were processed, but not this one."""
     cluster.produce("orders", b"a")
     slow = Slow()
     orders = TopicPartition("orders", 0)

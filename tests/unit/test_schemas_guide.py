@@ -1,4 +1,4 @@
-"""Every Python block of docs/schemas.md is run, as it stands."""
+"""Runs every Python block of docs/schemas.md unchanged."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""No repr, log, error, traceback or metric contains a client's password or token."""
+"""No repr, log line, error, traceback or metric contains a client's password or token."""
 
 import traceback
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A secret of TLS, proxies or token sources is in no repr, log, error, traceback or metric."""
+"""No repr, log line, error, traceback or metric contains a secret of TLS, proxies or tokens."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ def reprs(objects: list[object]) -> str:
 
 
 async def everything_said(options: dict[str, Any], objects: Objects) -> str:
-    """All that clients with these options show while they fail to start."""
+    """All output of clients with these options while they fail to start."""
     said = []
     for make in (
         AIOKafkaProducer,
@@ -113,7 +113,7 @@ async def test_tls_and_proxy_secrets_stay_hidden(
         ):
             common = {
                 "bootstrap_servers": cluster.bootstrap_servers,
-                "security_protocol": "SSL",  # which the broker does not speak
+                "security_protocol": "SSL",  # which the broker does not support
                 "proxy_url": proxy.url(f"{MARKER}:{MARKER}{'' if right else 'x'}"),
             }
             cert, key = encrypted.cert.read_text(), encrypted.key.read_text()

@@ -96,7 +96,7 @@ async def test_replaced_certificates_are_used_without_a_restart(
             await producer.send_and_wait("t", b"0")
             assert (await consumer.getone()).value == b"0"
             for number in range(1, 5):
-                # The next authority does not trust the certificates of the one before.
+                # The next authority does not trust the certificates of the previous one.
                 rotation.to(*certificates(authorities[number % 2]))
                 cluster.disconnect()
                 value = str(number).encode()

@@ -1,4 +1,5 @@
-"""What Windows lacks is refused with a clear message, or replaced. Windows is simulated."""
+"""Features that Windows lacks are refused with a clear message, or replaced. Windows is
+simulated."""
 
 import signal
 import subprocess

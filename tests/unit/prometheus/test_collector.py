@@ -1,4 +1,4 @@
-"""What Prometheus sees of clients."""
+"""The metrics that Prometheus collects from clients."""
 
 import asyncio
 import gc
@@ -41,7 +41,7 @@ def parsed(text: bytes) -> dict[str, dict[Labels, float]]:
 
 
 async def scrape(registry: CollectorRegistry) -> dict[str, dict[Labels, float]]:
-    """A scrape, in a thread as a server does it."""
+    """A scrape in a thread, as a server does it."""
     return parsed(await asyncio.to_thread(generate_latest, registry))
 
 
@@ -205,7 +205,7 @@ def test_a_client_whose_loop_is_blocked_does_not_block_the_scrape(
                 time.sleep(0.5)  # noqa: ASYNC251 (the loop is to be blocked)
                 me = frozenset({("client_id", "p"), ("group", "")})
                 assert await scraping == {"aiokafka_lite_scraped": {me: 0.0}}
-                # Later it answers again; the abandoned snapshot has done no harm.
+                # Later it responds again; the abandoned snapshot had no effect.
                 async with asyncio.timeout(60):
                     while (await scrape(registry))["aiokafka_lite_scraped"] != {me: 1.0}:
                         pass

@@ -100,7 +100,7 @@ def test_a_restricted_registry_is_written_too() -> None:
 
 
 async def test_labels_follow_the_assignment() -> None:
-    """Labels are kept from scrape to scrape, except those of revoked partitions."""
+    """Labels are cached between scrapes, except those of revoked partitions."""
     async with FakeCluster(topics={"orders": 600, "other": 2}) as cluster:
         registry = CollectorRegistry()
         collector = KafkaCollector(registry, timeout=60)

@@ -1,9 +1,9 @@
-"""Record sets written by the Java client, and the Java client as a reader of ours.
+"""Record sets written by the Java client, and the Java client as a reader of this package's sets.
 
     python -m tests.unit.record.java_judge      rewrite golden_sets.txt from the Java client
 
-`golden_sets.txt` lets a machine without Java check too: one set a line, as
-`magic codec base_offset log_append_time hex`, each of the records in `RECORDS`.
+With `golden_sets.txt`, a machine without Java can check, too: one set per line, as `magic codec
+base_offset log_append_time hex`, each of the records in `RECORDS`.
 """
 
 import os
@@ -38,7 +38,7 @@ def class_path() -> str:
     """The last release that writes formats v0 and v1, and its compression libraries.
 
     Raises:
-        JarsUnavailable: They are not cached and Maven cannot bring them.
+        JarsUnavailable: They are not cached, and Maven cannot download them.
     """
     jars = [
         clients_jar(OLDEST),

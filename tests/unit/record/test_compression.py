@@ -162,7 +162,7 @@ def test_skippable_zstd_frames_are_skipped(first_byte):
 
 
 def test_tiny_gzip_members_copy_only_a_part_of_the_rest(monkeypatch):
-    """Else half a megabyte of empty members would copy gigabytes."""
+    """Otherwise half a megabyte of empty members would copy gigabytes."""
     library = compression._deflate_library()
     fed = 0
 

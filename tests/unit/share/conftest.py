@@ -1,4 +1,4 @@
-"""What the share consumer's tests share: a cluster, and consumers of it."""
+"""Fixtures of the share consumer's tests: a cluster, and its consumers."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -31,7 +31,7 @@ async def cluster() -> AsyncIterator[FakeCluster]:
 
 @pytest.fixture
 async def make(cluster: FakeCluster) -> AsyncIterator[MakeShareConsumer]:
-    """Makes consumers of the cluster, quick to try again; they are stopped at the end."""
+    """Makes consumers of the cluster that retry quickly; stops them at the end."""
     made: list[AIOKafkaShareConsumer] = []
 
     def make(*topics: str, **options: object) -> AIOKafkaShareConsumer:

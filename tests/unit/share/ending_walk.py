@@ -1,15 +1,15 @@
-"""`run` ends at random moments, while brokers refuse, cut, or do not answer its last requests.
+"""`run` ends at random moments, while brokers reject, cut off or ignore its last requests.
 
 Members handle records; some handlers return at once, others outlive the lock, fail, or resist their
 cancellation. Each life of a member ends by `stop`, by cancellations of `run` and of `stop`, or by
 two calls at a time, while handlers are in flight, while a renewal is due, while a fetch is being
 answered, and while the last acknowledgements are refused or their connection dies.
 
-What must hold, by the brokers' own knowledge of each delivery:
+Invariants, checked with the brokers' state of each delivery:
 - No record is accepted before its handler has returned, and none rejected unless it raised.
 - No record is released after its handler returned, nor while it runs undisturbed.
 - What a handler finished is accepted, unless its lock ended or its broker could not be reached.
-- An acceptance is reported as it was: confirmed only if applied, refused only if not.
+- The result of an acceptance is true: confirmed only if applied, refused only if not.
 - Each call ends by its documented time, and nothing stays acquired after `stop`.
 - In the end, each record was accepted or rejected, or has used up its deliveries.
 
@@ -171,7 +171,7 @@ class Walk:
         )
 
     async def _check_end(self) -> None:
-        """Nothing is held by a member that has left, and every mark was reported as it was."""
+        """Check that no departed member holds a record, and that every reported result is true."""
         await asyncio.sleep(3.0)  # the broker notices the end of connections; late requests end
         brokers = self._brokers
         held = self._cluster.share_group("workers").acquired
@@ -232,7 +232,7 @@ class Walk:
         with pytest.raises(ConsumerStoppedError):
             await consumer.getone()
 
-    # --- what goes wrong
+    # --- faults
 
     def _disturb(self) -> None:
         """Let the next requests with acknowledgements fail in some way, or none."""
@@ -282,7 +282,7 @@ class Walk:
         return strikes
 
     async def _wait_for_a_moment(self) -> None:
-        """Wait until something is under way: a fetch, an acknowledgement, a renewal."""
+        """Wait until something is in flight: a fetch, an acknowledgement, a renewal."""
         chance = self._chance
         api, condition = chance.choice(
             [
@@ -304,7 +304,7 @@ class Walk:
     # --- the end
 
     async def finish(self) -> None:
-        """Handle everything that is left, without disturbances."""
+        """Handle all remaining records, without faults."""
         brokers = self._brokers
         self._loop.set_latency(0.0)
         async with asyncio.timeout(100 * LOCK), self._consumer() as consumer:

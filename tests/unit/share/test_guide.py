@@ -1,5 +1,5 @@
-"""Every code block of docs/share-groups.md is run, as it stands: the programs of its work queue by
-tests/unit/test_examples.py, the others here."""
+"""Runs every code block of docs/share-groups.md unchanged, except the programs of its work
+queue, which tests/unit/test_examples.py runs."""
 
 import pytest
 

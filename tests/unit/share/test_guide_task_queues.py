@@ -1,4 +1,4 @@
-"""Every code block of docs/task-queues.md that uses this client is run, as it stands."""
+"""Runs every code block of docs/task-queues.md that uses this client, unchanged."""
 
 import pytest
 

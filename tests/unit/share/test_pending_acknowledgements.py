@@ -333,7 +333,7 @@ def steps(call) -> int:
 
 
 def costs_with(held: int) -> list[int]:
-    """The steps of a question, of an acknowledgement, and of an acquisition."""
+    """The steps of a query, of an acknowledgement, and of an acquisition."""
     leader = Leader()
     for number in range(held):
         leader.acquire(2 * number, 2 * number + 1, deadline=100.0 + number)

@@ -1,8 +1,8 @@
-"""Share members whose brokers reject their credentials for a while: they keep their place.
+"""Share members whose brokers temporarily reject their credentials keep their membership.
 
 Source: AbstractHeartbeatRequestManager of Kafka's Java client, where a failed authentication is
-fatal: its member never recovers. Ours reports the error to a read, as Java's classic consumer does,
-and continues to beat; the coordinator decides when its session ends.
+fatal: its member never recovers. This client raises the error from a read, as Java's classic
+consumer does, and continues its heartbeats; the coordinator decides when its session ends.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ async def test_share_member_keeps_its_place_while_the_coordinator_rejects_it() -
         with pytest.raises(AuthenticationFailedError):
             await consumer.getone()
         assert len(consumer.assignment()) == 2
-        # The leaders know nothing of it: the lock lasts, and records arrive.
+        # The leaders are unaffected: the lock lasts, and records arrive.
         assert await held.accept() is None
         cluster.produce("jobs", b"meanwhile", partition=1)
         record = await read_on(consumer)
@@ -207,7 +207,7 @@ async def test_share_members_recover_from_random_rejections(seed: int) -> None:
                     await record.accept()
                     accepted.add(record.value)
                 except KafkaError:
-                    continue  # its leader rejected the client meanwhile: the record comes again
+                    continue  # its leader rejected the client meanwhile: the record is redelivered
 
         working = asyncio.create_task(work())
         driver = consumer._core.group.driver

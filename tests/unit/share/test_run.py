@@ -98,7 +98,7 @@ async def test_handler_cannot_wait_for_the_end_of_its_own_run(
 
 async def test_run_is_refused_in_the_implicit_mode(make: MakeShareConsumer) -> None:
     async def handle(record: ShareRecord[bytes, bytes]) -> None:
-        """Handle nothing."""
+        """Do nothing."""
 
     async with make("jobs", acknowledgement_mode="implicit") as consumer:
         with pytest.raises(IllegalStateError, match="explicit"):

@@ -65,7 +65,7 @@ def fill(cluster: FakeCluster, count: int) -> set[int]:
 async def drain(
     consumer: AIOKafkaShareConsumer, wanted: set[int], cluster: FakeCluster | None = None
 ) -> list[KafkaError]:
-    """Read and accept until each value was accepted for certain; return the errors of reads.
+    """Read and accept until each value is accepted for certain; return the errors of reads.
 
     After a failure, time passes on the cluster: an injected error does not end a lock.
     """
@@ -83,7 +83,7 @@ async def drain(
                 try:
                     await mark
                 except KafkaError:
-                    failed = True  # it comes again
+                    failed = True  # it is redelivered
                     continue
                 accepted.add(int(record.value))
             if failed and cluster is not None:
@@ -160,7 +160,7 @@ async def test_every_record_is_accepted_whatever_a_broker_answers(
     async with make("jobs") as consumer:
         fault = cluster.control(api, times=2, error=error, when=later)
         errors = await drain(consumer, values, cluster)
-        # Acknowledgements travel with fetches, too, so the fault may have had no occasion.
+        # Acknowledgements are also sent with fetches, so the fault may not have occurred.
         assert fault.hits == 2 or api == SHARE_ACKNOWLEDGE
     if error in RECOVERS:
         assert errors == []
@@ -367,7 +367,7 @@ async def test_an_expired_lock_does_not_fail_the_last_acknowledgements(cluster, 
         cluster.advance(20)
         cluster.produce("jobs", b"1", partition=0)
         lasts = await consumer.getone()
-        cluster.advance(15)  # the broker has unlocked the first, which the consumer does not know
+        cluster.advance(15)  # the broker has unlocked the first, which the consumer cannot see
         marks = expires.accept(), lasts.accept()
     with pytest.raises(InvalidRecordStateError):
         marks[0].result()
@@ -519,7 +519,8 @@ async def test_corrupt_batches_are_skipped(cluster, make, policy, magic, caplog)
 
 
 async def test_a_batch_after_a_batch_with_surplus_bytes_is_read(cluster, make) -> None:
-    """Its records are all read when it fails, and the next offset is already the next batch's."""
+    """All its records have been read when it fails, and the next offset already belongs to the
+    next batch."""
     for value in range(3):
         cluster.produce("jobs", b"%d" % value, partition=0)
 

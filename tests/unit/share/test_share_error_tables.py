@@ -1,7 +1,7 @@
-"""Every error code of Kafka in answer to each request of the share consumer, in each of its states.
+"""Every error code of Kafka in response to each request of the share consumer, in each state.
 
-Source: ShareConsumeRequestManager and ShareSessionHandler of Kafka's Java client. Where Java gives
-acknowledgements up after an error that passes, ours sends them again: the broker applied nothing.
+Source: ShareConsumeRequestManager and ShareSessionHandler of Kafka's Java client. Where Java drops
+acknowledgements after a retriable error, this client resends them: the broker applied nothing.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ REQUEST = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="raise")
 """The response as a whole: the broker applied nothing."""
 
 UNSENT = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="fail")
-"""The acknowledgements of a request that was refused as a whole."""
+"""The acknowledgements of a request that was rejected as a whole."""
 
 FETCHED = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="raise")
 """A partition without acknowledgements."""
@@ -68,7 +68,7 @@ ANY = reactions(otherwise="stopped")
 
 @asynccontextmanager
 async def member(values: int) -> AsyncIterator[tuple[FakeCluster, AIOKafkaShareConsumer]]:
-    """A broker with some records, and a consumer of them that tries again at once."""
+    """A broker with some records, and a consumer of them that retries at once."""
     async with FakeCluster(topics={"jobs": 1}, clock=VirtualClock()) as cluster:
         cluster.configure_group("workers", {"share.auto.offset.reset": "earliest"})
         for value in range(values):
@@ -115,13 +115,13 @@ async def failure_of(mark: Awaitable[object]) -> KafkaError | None:
 async def accept_all(
     cluster: FakeCluster, consumer: AIOKafkaShareConsumer, *values: int, accepted: Sequence[int]
 ) -> None:
-    """Accept what is left, as after any error: nothing hangs, and nothing is lost."""
+    """Accept the remaining records, as after any error: nothing hangs, and nothing is lost."""
     left = set(values) - set(accepted)
     while left:
         for record in await consumer.getmany(timeout_ms=50):
             if await failure_of(record.accept()) is None:
                 left.discard(int(record.value))
-        cluster.advance(31)  # for locks that the consumer has given up
+        cluster.advance(31)  # for locks that the consumer has released
 
 
 def has_marks(request: Any) -> bool:
@@ -177,7 +177,7 @@ async def test_every_error_of_a_fetch(state: str, whole: bool) -> None:
                     await record.accept()
                     accepted.append(int(record.value))
                 except KafkaError:
-                    cluster.advance(31)  # it comes again
+                    cluster.advance(31)  # it is redelivered
             await accept_all(cluster, consumer, 0, 1, accepted=accepted)
             return "raise" if raised else "again"
 
@@ -204,7 +204,7 @@ async def test_every_error_of_acknowledgements(api: ApiKey, whole: bool) -> None
             edit = without_fetch_error if api == FETCH else None
             fault = fail_once(cluster, api, code, whole=whole, when=has_marks, edit=edit)
             reading = None
-            if api == FETCH:  # they travel with the fetches of a read that waits
+            if api == FETCH:  # they are sent with the fetches of a waiting read
                 reading = asyncio.ensure_future(consumer.getmany(timeout_ms=5000))
                 while not consumer._core.buffer.limits:
                     await asyncio.sleep(0)
@@ -331,7 +331,7 @@ async def test_every_error_of_a_heartbeat() -> None:
             await fault.struck()
             reading = asyncio.ensure_future(take(consumer, 1))
             raised = await raised_by(reading, code)
-            assert await held.accept() is None  # the session lives on
+            assert await held.accept() is None  # the session continues
             accepted = [0]
             if not raised:
                 (record,) = reading.result()

@@ -1,4 +1,4 @@
-"""Interceptors of a share consumer: they see, change and leave out records, and can do no harm."""
+"""Interceptors of a share consumer see, change and drop records, and cannot break it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Records = list[ConsumerRecord[Any, Any]]
 
 
 class Odd(ConsumerInterceptor):
-    """Leaves out every second record, and marks the others."""
+    """Drops every second record, and marks the others."""
 
     def __init__(self) -> None:
         self.seen: list[object] = []
@@ -83,7 +83,7 @@ async def test_an_interceptor_may_see_records_only_at_their_delivery(cluster, ma
         while seen < 5:
             record = await consumer.getone()
             assert record.value.startswith(b"odd ")
-            assert odd.seen[-1] == record.value.removeprefix(b"odd ")  # nothing ahead of it
+            assert odd.seen[-1] == record.value.removeprefix(b"odd ")  # none before it
             record.accept()
             seen += 1
         while seen < 10:
@@ -94,12 +94,12 @@ async def test_an_interceptor_may_see_records_only_at_their_delivery(cluster, ma
         await consumer.flush()
         assert len(odd.seen) == 20
         assert not await consumer.getmany(timeout_ms=100)
-    async with make("jobs") as consumer:  # those that were left out are accepted
+    async with make("jobs") as consumer:  # the dropped records are accepted
         assert not await consumer.getmany(timeout_ms=300)
 
 
 class Replacing(ConsumerInterceptor):
-    """Returns records of its own."""
+    """Returns its own records."""
 
     def on_consume(self, records: Records) -> Records:
         fields = ("new", 0, 0, 0, 0, None, b"other", None, -1, 5, ())

@@ -1,4 +1,4 @@
-"""Where a group begins: at `latest` with what is sent after `start`, or where it was moved to."""
+"""The start of a group: at `latest` with records sent after `start`, or at its reset offset."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_what_is_sent_after_start_is_delivered(cluster, make, mode) -> Non
 async def opened(
     cluster: FakeCluster, consumer: AIOKafkaShareConsumer, topic: str, count: int
 ) -> None:
-    """Wait until the leaders of a topic's partitions know where the group begins."""
+    """Wait until the leaders of a topic's partitions have the group's start offset."""
     core = consumer._core
     wanted = {TopicPartition(topic, number) for number in range(count)}
     async with asyncio.timeout(PATIENCE):

@@ -26,7 +26,7 @@ async def produce(cluster: FakeCluster, count: int, topic: str = "jobs") -> None
 
 
 class Seen:
-    """Counts values; `until` waits for so many different ones."""
+    """Counts values; `until` waits for this many different ones."""
 
     def __init__(self) -> None:
         self.values: Counter[tuple[str, bytes | None]] = Counter()

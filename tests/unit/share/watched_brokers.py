@@ -1,4 +1,4 @@
-"""Watches what the embedded brokers do with each delivery of a share group."""
+"""Observes what the embedded brokers do with each delivery of a share group."""
 
 import asyncio
 import contextlib
@@ -25,10 +25,10 @@ class Delivery(NamedTuple):
 
 
 class Brokers:
-    """What the brokers did with each delivery, watched in the embedded broker.
+    """What the embedded brokers did with each delivery.
 
     Attributes:
-        wrong: What should not have happened.
+        wrong: Events that should not have happened.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -41,9 +41,9 @@ class Brokers:
         self.begun: set[Delivery] = set()
         self.ended: set[Delivery] = set()  # the handler has returned or raised
         self.finished: dict[Delivery, float] = {}  # returned, or accepted before
-        self.failed: set[Delivery] = set()  # raised what rejects
+        self.failed: set[Delivery] = set()  # raised an error that rejects
         self.cancelled: set[Delivery] = set()
-        self.cuts: list[tuple[float, int]] = []  # when a partition's leader was out of reach
+        self.cuts: list[tuple[float, int]] = []  # when a partition's leader was unreachable
         self.wrong: list[str] = []
         self.seen: Counter[str] = Counter()
 
@@ -113,7 +113,7 @@ class Brokers:
         """Return the delivery that the member has decided about.
 
         A lock may end after the member has sent its decision, or just before. If the same member
-        acquires the record again by then, the broker applies the decision to that delivery.
+        has meanwhile acquired the record again, the broker applies the decision to that delivery.
         """
         before = delivery._replace(count=delivery.count - 1)
         if (

@@ -1,4 +1,4 @@
-"""Warnings about the build and the Python that Spark runs: neither Spark nor Java is needed."""
+"""Warnings about the build and the Python that Spark runs, tested without Spark and Java."""
 
 import logging
 import os

@@ -83,7 +83,7 @@ def test_a_pattern_is_searched_for_as_in_java() -> None:
     assert java_pattern(r"\\Qa").search(r"\Qa")  # a backslash that is itself quoted
 
 
-# Where it begins and ends
+# Start and end
 
 
 def test_defaults_depend_on_the_kind_of_query() -> None:

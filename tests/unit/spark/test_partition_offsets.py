@@ -128,7 +128,7 @@ def test_shares_do_not_exceed_the_available_offsets(limit: int, sizes: list[int]
     until = prorated(limit, starts, ends)
     assert until.keys() == ends.keys()
     for tp, end in ends.items():
-        assert (until[tp] > 5) is (end > 5)  # whoever has something gives something
+        assert (until[tp] > 5) is (end > 5)  # each partition with records contributes some
         assert until[tp] <= end
     taken = sum(until.values()) - 5 * len(sizes)
     assert taken <= limit * (1 + 1e-9) + len(sizes)

@@ -1,4 +1,4 @@
-"""The doctor's checks that need no Spark, and that it goes no further where one has failed."""
+"""The doctor's checks that need no Spark; it stops at the first failed one."""
 
 import importlib.metadata
 import importlib.util
@@ -15,7 +15,7 @@ INSTALLED = {"pyspark": "4.2.0", "pyarrow": "17.0.0", "pandas": "2.2.3"}
 
 @pytest.fixture
 def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Pipeline]:
-    """Everything is installed, but a session cannot be opened; the pipelines one was asked for."""
+    """Everything is installed, but no session can be opened; records the requested pipelines."""
     asked: list[Pipeline] = []
 
     def refuse(pipeline: Pipeline, **_: object) -> None:

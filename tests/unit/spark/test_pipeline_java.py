@@ -1,4 +1,4 @@
-"""The Java that is found, and the error if there is none for Spark."""
+"""The search for Java, and the error if there is none that Spark supports."""
 
 from pathlib import Path
 

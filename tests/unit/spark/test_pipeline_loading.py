@@ -1,4 +1,4 @@
-"""Pipelines from files: formats, variables, and the ready ones."""
+"""Pipelines from files: formats, variables, and the bundled ones."""
 
 import importlib.util
 import json

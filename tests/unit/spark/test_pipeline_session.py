@@ -1,4 +1,4 @@
-"""What a stream finds set in a session that was not opened for its pipeline."""
+"""The settings that a stream finds in a session that was not opened for its pipeline."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,7 +24,7 @@ class Conf(dict[str, str]):
 def found_at_start(
     monkeypatch: pytest.MonkeyPatch, session: Any, pipeline: Pipeline, error: bool = False
 ) -> dict[str, str]:
-    """The settings of the session in the moment in which a stream copies them."""
+    """The settings of the session at the moment at which a stream copies them."""
     found: dict[str, str] = {}
 
     def start() -> None:

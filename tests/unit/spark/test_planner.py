@@ -1,4 +1,4 @@
-"""What a query reads, asked of the embedded cluster: neither Spark nor Java is needed."""
+"""The offsets that a query reads, from the embedded cluster, without Spark and Java."""
 
 import asyncio
 import logging
@@ -128,7 +128,7 @@ def test_the_earliest_offset_is_resolved_by_the_task(cluster: FakeCluster) -> No
         False,
     ]
     cluster.delete_records("t", 0, 5)
-    read = batch(cluster, endingOffsets='{"t":{"0":3,"1":-1,"2":-1}}')  # nothing of it is left
+    read = batch(cluster, endingOffsets='{"t":{"0":3,"1":-1,"2":-1}}')  # none of it remains
     assert {tp: end - start for tp, (start, end) in read.items() if end > start} == {T1: 4}
 
 
@@ -153,7 +153,7 @@ def test_read_committed_ends_at_the_last_stable_offset(cluster: FakeCluster) -> 
     assert batch(cluster, **committed)[T1] == (0, 6)
 
 
-# What fails
+# Failures
 
 
 def test_a_topic_that_is_not_there(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
@@ -223,7 +223,7 @@ def test_brokers_that_were_reachable_are_awaited(
 
 def test_initial_offsets_of_a_query(cluster: FakeCluster) -> None:
     assert call(stream(cluster).initial()) == {T0: 10, T1: 4, T2: 0}
-    offsets = '{"t":{"0":99,"1":-1,"2":-2}}'  # beyond the end: as in Spark, it is taken
+    offsets = '{"t":{"0":99,"1":-1,"2":-2}}'  # beyond the end: accepted, as in Spark
     assert call(stream(cluster, startingOffsets=offsets).initial()) == {T0: 99, T1: 4, T2: 0}
 
 
@@ -246,7 +246,7 @@ def test_an_end_that_moved_back_is_checked_again(
 
 @pytest.mark.parametrize("told", [{"subscribePattern": "^(t|other)$"}, {"subscribe": "t,other"}])
 def test_a_missing_partition_is_checked_again(cluster: FakeCluster, told: dict[str, str]) -> None:
-    """Or the query would go on without it, and then read it again from its beginning."""
+    """Otherwise the query would continue without it, and later read it from its start again."""
 
     def behind(response: Any) -> None:
         topics = {topic.name: topic for topic in response.topics}
@@ -279,7 +279,7 @@ def test_more_is_waited_for(cluster: FakeCluster) -> None:
 
 
 def test_a_topic_that_is_deleted_is_not_waited_for(cluster: FakeCluster) -> None:
-    """The others of its pattern are read on."""
+    """Reading of the pattern's other topics continues."""
     planner = stream(cluster, subscribePattern="^(t|other)$")
     now = call(planner.latest({}))
     cluster.delete_topic("other")

@@ -14,7 +14,7 @@ from aiokafka_lite.spark import runtime
 
 
 class Thing:
-    """A client that remembers what was done to it."""
+    """A client that records its calls."""
 
     def __init__(self, fails=False):
         self.fails = fails
@@ -184,7 +184,7 @@ async def pid_of_loop():
     return os.getpid()
 
 
-# From Python 3.12 on: what may be in its way is what is tried here.
+# From Python 3.12 on, a fork with threads warns of problems that this test checks for.
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_its_own_loop():
     assert runtime.call(pid_of_loop()) == os.getpid()
@@ -195,7 +195,7 @@ def test_a_forked_process_has_its_own_loop():
     pid, of_loop = queue.get()
     process.join(30)
     assert (pid, of_loop, process.exitcode) == (process.pid, process.pid, 0)
-    assert runtime.call(pid_of_loop()) == os.getpid()  # ours is as it was
+    assert runtime.call(pid_of_loop()) == os.getpid()  # the parent's loop is unchanged
 
 
 def test_the_exit_of_the_process_closes_the_clients():

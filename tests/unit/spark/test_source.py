@@ -1,4 +1,4 @@
-"""The format as Spark finds it, and what its filters narrow: PySpark's classes, but no Java."""
+"""The format as Spark finds it, and its filters: with PySpark's classes, but without Java."""
 
 import os
 import re
@@ -118,7 +118,7 @@ def test_options_of_one_query_type_are_accepted_at_load(
 
 
 class Refusal(AnalysisException):
-    """Spark's, of a condition."""
+    """Spark's filter for a condition."""
 
     def __init__(self, condition: str) -> None:
         super().__init__(f"[{condition}]")
@@ -172,7 +172,7 @@ def test_a_batch(cluster: FakeCluster) -> None:
     reader = source(cluster, maxTasks="1").reader(record_schema(False))
     (task,) = reader.partitions()
     assert sum(batch.num_rows for batch in reader.read(task)) == 40
-    assert list(reader.read(InputPartition(None))) == []  # what Spark makes of no partition
+    assert list(reader.read(InputPartition(None))) == []  # Spark's representation of no partition
 
 
 def test_spark_finds_the_format_by_its_module() -> None:
@@ -183,8 +183,8 @@ def test_spark_finds_the_format_by_its_module() -> None:
 
 
 def test_spark_finds_it_however_it_is_installed(tmp_path: Path) -> None:
-    """It lists the folders on the path: what an import hook would find (as in most editable
-    installations) it does not see."""
+    """It lists the folders on the path, so it does not find modules of import hooks (as in most
+    editable installations)."""
     try:
         distribution("aiokafka_lite")
     except PackageNotFoundError:
@@ -205,7 +205,7 @@ def test_spark_finds_it_however_it_is_installed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
 def test_the_module_can_be_imported_whatever_is_missing(missing: str) -> None:
-    """An error in it would break every other format that Spark looks for."""
+    """An error in it would break the lookup of every other format."""
     script = f"""
 import sys
 sys.modules[{missing!r}] = None
@@ -226,7 +226,7 @@ else:
 
 
 def test_the_module_can_be_imported_whatever_is_broken() -> None:
-    """Libraries that do not fit together fail with all kinds of errors."""
+    """Incompatible libraries fail with all kinds of errors."""
     script = """
 import sys
 class Broken:
@@ -250,7 +250,7 @@ else:
 
 def test_filters_are_accepted_only_with_pushdown(cluster: FakeCluster) -> None:
     plain = source(cluster).reader(record_schema(False))
-    assert type(plain).pushFilters is DataSourceReader.pushFilters  # or Spark refuses the query
+    assert type(plain).pushFilters is DataSourceReader.pushFilters  # or Spark rejects the query
     narrowing = source(cluster, pushdown="true").reader(record_schema(False))
     assert type(narrowing).pushFilters is not DataSourceReader.pushFilters
 
@@ -295,7 +295,7 @@ def test_a_time_filter_skips_earlier_offsets(cluster: FakeCluster) -> None:
     only_a0 = (EqualTo(("topic",), "a"), EqualTo(("partition",), 0))
     for condition in (
         GreaterThanOrEqual(("timestamp",), at(1004)),
-        GreaterThan(("timestamp",), at(1004)),  # to a millisecond; Spark looks again
+        GreaterThan(("timestamp",), at(1004)),  # to a millisecond; Spark filters again
         EqualTo(("timestamp",), at(1004)),
     ):
         assert narrowed(cluster, condition, *only_a0) == [OffsetRange("a", 0, 4, 10)]
@@ -304,7 +304,7 @@ def test_a_time_filter_skips_earlier_offsets(cluster: FakeCluster) -> None:
 
 
 def test_a_time_filter_before_1970_skips_nothing(cluster: FakeCluster) -> None:
-    """A record without a time has one a millisecond before, and is not found by it."""
+    """A record without a timestamp has the time -1 ms, so a search by time does not find it."""
     none_at_all = datetime(1969, 12, 31, 23, 59, 59, 999_000, UTC)
     for moment in (datetime(1960, 1, 1, tzinfo=UTC), none_at_all):
         for condition in (EqualTo, GreaterThan, GreaterThanOrEqual):

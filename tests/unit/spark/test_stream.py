@@ -1,4 +1,4 @@
-"""How far micro-batches go and which tasks they have: PySpark's classes, but no Java."""
+"""The ends and tasks of micro-batches: with PySpark's classes, but without Java."""
 
 import json
 import pickle
@@ -73,7 +73,7 @@ def ranges(source: StreamReader, start: Journal, end: Journal) -> list[OffsetRan
 
 
 def journaled(offsets: Journal) -> Journal:
-    """As Spark gives back what it was given."""
+    """An offset as Spark returns it."""
     told: Journal = json.loads(json.dumps(offsets))
     return told
 
@@ -119,18 +119,18 @@ def test_equal_offsets_have_equal_json(cluster: FakeCluster) -> None:
 def test_a_query_may_begin_with_no_partition_at_all(cluster: FakeCluster) -> None:
     source = reader(cluster, subscribePattern="^later", startingOffsets="latest")
     begin = source.latestOffset(source.initialOffset(), ALL)
-    assert begin != source.initialOffset()  # or Spark would not keep it
+    assert begin != source.initialOffset()  # otherwise Spark would not store it
     assert ranges(source, source.initialOffset(), begin) == []
     assert source.latestOffset(begin, ALL) == begin
     cluster.create_topic("later", 1)
     write(cluster, 2, topic="later")
     then = source.latestOffset(begin, ALL)
     assert then == of(2, topic="later")
-    assert ranges(source, begin, then) == [OffsetRange("later", 0, 0, 2)]  # not its latest: all
+    assert ranges(source, begin, then) == [OffsetRange("later", 0, 0, 2)]  # all, not its latest
 
 
 def test_a_query_whose_topics_were_all_deleted_has_begun(cluster: FakeCluster) -> None:
-    """A topic that is created again is new to it: from its earliest record on, not its latest."""
+    """A recreated topic counts as new: it is read from its earliest record, not its latest."""
     told = {"subscribePattern": "t", "startingOffsets": "latest", "failOnDataLoss": "false"}
     source = reader(cluster, **told)
     first = source.latestOffset(source.initialOffset(), ALL)
@@ -148,7 +148,7 @@ def test_a_query_whose_topics_were_all_deleted_has_begun(cluster: FakeCluster) -
 
 
 def test_an_empty_end_in_a_checkpoint_is_no_beginning(cluster: FakeCluster) -> None:
-    """Written by a release before, or by Spark's own connector."""
+    """Written by an earlier release, or by Spark's own connector."""
     source = reader(cluster, startingOffsets="latest")
     end = source.latestOffset({}, ALL)
     assert end == of(10, 5)
@@ -158,8 +158,8 @@ def test_an_empty_end_in_a_checkpoint_is_no_beginning(cluster: FakeCluster) -> N
 def test_a_planned_first_batch_keeps_its_start(
     cluster: FakeCluster,
 ) -> None:
-    """Behind an end of `{}` a release before began anew; an exactly-once sink may have written
-    what it planned."""
+    """After an end of `{}`, an earlier release started over; an exactly-once sink may have
+    written its plan."""
     planned: Journal = {**of(10, 5), "": {"t-0": 8, "t-1": 5}}
     assert ranges(reader(cluster), {}, planned) == [OffsetRange("t", 0, 8, 10)]
 
@@ -170,7 +170,7 @@ def test_a_checkpoint_of_another_source_is_refused(cluster: FakeCluster) -> None
         source.partitions(source.initialOffset(), of(10, 5))
 
 
-# How far
+# Ends of micro-batches
 
 
 def test_a_micro_batch_takes_everything_or_up_to_its_limit(cluster: FakeCluster) -> None:
@@ -233,7 +233,7 @@ def test_at_least_and_at_most(cluster: FakeCluster) -> None:
     limit = source.getDefaultReadLimit()
     assert limit == ReadMaxRows(6)
     assert source.latestOffset(of(0, 0), limit) == of(4, 2)
-    assert source.latestOffset(of(8, 4), limit) == of(8, 4)  # three are there
+    assert source.latestOffset(of(8, 4), limit) == of(8, 4)  # three are available
 
 
 def test_an_idle_query_waits_for_records(cluster: FakeCluster) -> None:

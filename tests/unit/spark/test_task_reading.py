@@ -59,7 +59,7 @@ def offsets(rows):
 
 
 def produce(cluster, topic, *transactions, **arguments):
-    """Each transaction is (values, whether to commit)."""
+    """Each transaction is (values, True to commit)."""
 
     async def run():
         producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, **arguments)
@@ -197,7 +197,7 @@ def test_aborted_transactions_and_markers(kafka_broker, kafka_topic):
 
 
 def test_records_of_an_open_transaction_are_awaited(kafka_broker, kafka_topic):
-    """It is not lost, though no committed record is at these offsets yet."""
+    """It is not lost, although no committed record has these offsets yet."""
     committed = {"arguments": {"isolation_level": "read_committed"}, "fail_on_data_loss": False}
 
     async def run():
@@ -217,7 +217,7 @@ def test_records_of_an_open_transaction_are_awaited(kafka_broker, kafka_topic):
                 asyncio.to_thread(read, kafka_broker, (kafka_topic, 0, 0, 5), **committed)
             )
             asked = kafka_broker.count(ApiKey.LIST_OFFSETS)
-            # Until the brokers were queried often enough.
+            # Until the brokers have been queried often enough.
             while kafka_broker.count(ApiKey.LIST_OFFSETS) < asked + 10 and not reading.done():
                 await asyncio.sleep(0.01)
             await producer.commit_transaction()
@@ -240,7 +240,7 @@ def test_compacted_logs_are_read(kafka_broker, kafka_topic_factory):
 
 
 def test_a_log_that_ends_in_offsets_without_records(kafka_broker, kafka_topic):
-    """As compaction leaves it when it removes the newest records of an older segment."""
+    """As after compaction has removed the newest records of an older segment."""
     for i in range(10):
         kafka_broker.produce(kafka_topic, b"%d" % i)
 
@@ -258,7 +258,7 @@ def test_a_log_that_ends_in_offsets_without_records(kafka_broker, kafka_topic):
             ApiKey.FETCH, times=None, after_handling=True, edit=nothing_after_5
         )
         assert list(batches) == []
-    assert fault.hits >= 2  # a fetch, and the question about this partition alone
+    assert fault.hits >= 2  # a fetch, and the query of this partition alone
     fault.remove()
 
 
@@ -274,7 +274,7 @@ def hide_records(cluster):
 
 
 def test_a_short_poll_timeout_does_not_fail_at_offsets_without_records(kafka_broker, kafka_topic):
-    """Its default was 512 ms in early releases of Spark, and jobs still set that."""
+    """Its default was 512 ms in early releases of Spark, and some jobs still set it."""
     for i in range(10):
         kafka_broker.produce(kafka_topic, b"%d" % i)
     hide_records(kafka_broker)
@@ -356,7 +356,7 @@ def test_offsets_lost_before_the_start(kafka_broker, kafka_topic, caplog):
 
 
 def test_the_earliest_record_is_the_earliest_when_it_is_read(kafka_broker, kafka_topic, caplog):
-    """Between the plan of a large batch and its last task there may be hours."""
+    """Hours may pass between the plan of a large batch and its last task."""
     for i in range(20):
         kafka_broker.produce(kafka_topic, b"%d" % i)
     first, second = split([OffsetRange(kafka_topic, 0, 0, 20, True)], max_records=10)
@@ -366,7 +366,7 @@ def test_the_earliest_record_is_the_earliest_when_it_is_read(kafka_broker, kafka
     kafka_broker.delete_records(kafka_topic, 0, 12)
     assert list(read_ranges([first], settings(kafka_broker))) == []
     assert "KAFKA_DATA_LOSS" not in caplog.text
-    with pytest.raises(DataLossError, match=r"\[10, 12\)"):  # which are of the second
+    with pytest.raises(DataLossError, match=r"\[10, 12\)"):  # which belong to the second
         list(read_ranges([second], settings(kafka_broker)))
 
 
@@ -389,7 +389,7 @@ def test_records_deleted_by_retention_while_reading(kafka_broker, kafka_topic):
     gone = [offset for offset in range(600) if offset not in got]
     assert got == sorted(got)
     assert 300 < len(gone) < 500
-    assert gone == list(range(gone[0], 500))  # one gap, up to where the log begins now
+    assert gone == list(range(gone[0], 500))  # one gap, up to the new start of the log
 
 
 def test_a_log_that_ends_before_the_range(kafka_broker, kafka_topic, caplog):
@@ -413,10 +413,10 @@ def test_a_deleted_topic(kafka_broker, kafka_topic):
 
 
 def remake(cluster, topic, count):
-    """Delete a topic and make it again, with other records.
+    """Delete and recreate a topic, with other records.
 
-    No client sees it half made: whether it is longer than what was read of the old one decides
-    what a reader has to say.
+    No client sees an intermediate state: a reader's result depends on whether the new log is longer
+    than the part read of the old one.
     """
     for node_id in cluster.state.nodes:
         cluster.pause(node_id)
@@ -429,7 +429,8 @@ def remake(cluster, topic, count):
 
 
 def test_a_topic_recreated_between_two_tasks(kafka_broker, kafka_topic):
-    """Their client still knows the old one; the second task was planned on the new one."""
+    """Their client still has the old topic's metadata; the second task was planned on the new
+    one."""
     for i in range(10):
         kafka_broker.produce(kafka_topic, b"old %d" % i)
     assert len(read(kafka_broker, (kafka_topic, 0, 0, 10))) == 10
@@ -466,7 +467,7 @@ def test_deleting_a_completely_read_topic_has_no_effect(
     seen, asked = kafka_topic_factory(1), []
     other = kafka_topic_factory(1)
     real = range_consumer.RangeConsumer._on_out_of_range
-    monkeypatch.setattr(range_consumer, "SURE_SECONDS", 20.0)  # the rest is to come
+    monkeypatch.setattr(range_consumer, "SURE_SECONDS", 20.0)  # the rest arrives later
     monkeypatch.setattr(
         range_consumer.RangeConsumer,
         "_on_out_of_range",
@@ -492,7 +493,7 @@ def test_deleting_a_completely_read_topic_has_no_effect(
 
 
 def test_a_broker_that_is_down_for_a_while(kafka_broker, kafka_topic):
-    """Longer than it takes to be asked why nothing comes."""
+    """Longer than the time after which a reader checks why no records arrive."""
     for i in range(10):
         kafka_broker.produce(kafka_topic, b"%d" % i)
     assert len(read(kafka_broker, (kafka_topic, 0, 0, 10))) == 10
@@ -506,7 +507,7 @@ def test_a_broker_that_is_down_for_a_while(kafka_broker, kafka_topic):
 
 
 def test_a_log_whose_end_is_late(kafka_broker, kafka_topic):
-    """A new leader may not know for a moment how far it may be read."""
+    """The high watermark of a new leader may briefly lag behind."""
     for i in range(10):
         kafka_broker.produce(kafka_topic, b"%d" % i)
 
@@ -585,7 +586,7 @@ def test_consecutive_tasks_share_a_client(kafka_broker, kafka_topic_factory):
 
 
 def test_no_fetch_waits_at_the_broker_after_a_task(kafka_broker, kafka_topic, monkeypatch):
-    """Or the next task's would stand behind it for as long as it waits there."""
+    """Otherwise the next task's request would wait behind it."""
     monkeypatch.setattr(range_consumer, "QUIET_SECONDS", 30.0)
     for i in range(100):
         kafka_broker.produce(kafka_topic, b"%d" % i)

@@ -1,4 +1,4 @@
-"""The clusters that the tests here ask; those with a loop run on asyncio's and on uvloop's."""
+"""The clusters of these tests; tests with a loop run on asyncio's and on uvloop's."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

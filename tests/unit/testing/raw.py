@@ -1,4 +1,4 @@
-"""What the tests here talk with: batches, a broker without sockets, a raw client."""
+"""Helpers of the tests here: batches, a socketless broker, a raw client."""
 
 import asyncio
 from random import Random
@@ -34,7 +34,7 @@ def make_batch(
 
 
 class SocketlessBroker:
-    """Every request through the real bytes, both ways, but through no socket."""
+    """A broker without sockets: every request and response is encoded and decoded."""
 
     def __init__(self, nodes: int = 1, **options: Any) -> None:
         self.clock = VirtualClock(NOW_MS)
@@ -54,14 +54,14 @@ class SocketlessBroker:
         ]
 
     def fail_next(self, api_key: ApiKey, error: int) -> None:
-        """Have an error code put wherever the next request of an API asks for something."""
+        """Put an error code into every item of the response to an API's next request."""
         nothing = dict.fromkeys(("node", "when", "partitions", "respond_with", "edit", "tamper"))
         calm = {"after_handling": False, "delay": 0.0, "drop": False, "disconnect": False}
         fault = Fault(api_key, times=1, error=error, **nothing, **calm)
         self.control.faults.append(fault)
 
     def begin(self, request: Request, version: int, node: int = 0) -> Any:
-        """What `handle` gives: a response, a Delayed or None."""
+        """The result of `handle`: a response, a Delayed or None."""
         frame = encode_request(request, version, 7, "test")
         return self.dispatchers[node].receive(bytes(frame[4:]), self.session, 0.0).handle()
 
@@ -111,7 +111,7 @@ class RawClient:
         return response
 
     async def is_cut(self) -> bool:
-        """Wait for the end of the connection; True when nothing came before it."""
+        """Wait for the end of the connection; True if no bytes arrived before it."""
         try:
             return not await self.reader.read()
         except ConnectionError:

@@ -1,4 +1,4 @@
-"""A journal as the one on disk is, in memory: for what has to be there after a restart."""
+"""An in-memory journal in place of the one on disk, for state that must survive a restart."""
 
 from collections.abc import Iterator
 

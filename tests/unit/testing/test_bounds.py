@@ -1,4 +1,4 @@
-"""What a client may cost the broker: memory for what it sends, for what it does not read."""
+"""A client's maximum cost for the broker: memory for its requests and for unread responses."""
 
 import asyncio
 import socket

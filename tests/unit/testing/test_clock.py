@@ -68,7 +68,7 @@ async def test_a_system_clock_cancels_its_timers_when_closed() -> None:
     ran = asyncio.Event()
     clock.call_later(0.0, ran.set)
     clock.call_later(0.0, lambda: pytest.fail("it was cancelled")).cancel()
-    clock.begin()  # what was set before counts from here on
+    clock.begin()  # earlier timers count from here on
     await asyncio.wait_for(ran.wait(), 5)
     clock.call_later(0.0, lambda: pytest.fail("it was closed"))
     clock.close()

@@ -55,7 +55,7 @@ def fetch(wait_ms: int = 0) -> FetchRequest:
 
 
 async def passed(seconds: float, awaitable: Any) -> tuple[bool, Any]:
-    """Whether it took at least so long, and what it gave."""
+    """Whether it took at least this long, and its result."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     result = await awaitable
@@ -316,7 +316,7 @@ async def test_a_client_certificate_sets_the_principal(tmp_path: Path) -> None:
             await client.close()
 
 
-# What fails inside
+# Internal failures
 
 
 async def test_exceptions_in_timers_are_reported(cluster: FakeCluster) -> None:
@@ -333,7 +333,7 @@ async def test_exceptions_in_timers_are_reported(cluster: FakeCluster) -> None:
 
 
 class Broken(Delayed):
-    """Waits for nothing, and cannot even be given up."""
+    """A delayed response without a condition; even its cancellation fails."""
 
     timeout = None
     watched = ()
@@ -377,7 +377,7 @@ async def test_exceptions_in_waiting_responses_are_reported(
         cluster.raise_failures()
 
 
-# Coming and going
+# Connecting and disconnecting
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plaintext", "tls"])
@@ -391,14 +391,14 @@ async def test_connections_during_a_stop_are_closed(tls: bool, tmp_path: Path) -
     await cluster.start()
     host, _, port = cluster.address(0).rpartition(":")
     clients = [await asyncio.open_connection(host, int(port)) for _ in range(5)]
-    async with asyncio.timeout(10):  # a TLS handshake that never comes is not waited for
+    async with asyncio.timeout(10):  # it does not wait for a TLS handshake that never comes
         await cluster.stop()
         for reader, writer in clients:
             writer.transport.abort()
             try:
                 assert await reader.read() == b""
             except ConnectionError:
-                pass  # reset is an end, too
+                pass  # a reset is an end, too
     del clients
     gc.collect()
 

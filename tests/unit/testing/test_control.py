@@ -1,4 +1,4 @@
-"""Each fault does what it says to the requests it says, and to no others."""
+"""Each fault has its documented effect on the chosen requests, and on no others."""
 
 import asyncio
 from collections.abc import Callable
@@ -387,7 +387,7 @@ def test_error_codes_are_overwritten_at_the_lowest_level() -> None:
         {"delay": -1},
         {"disconnect": -1},
         {"node": 1},
-        {"api_key": ApiKey.VOTE},  # controllers ask that of each other
+        {"api_key": ApiKey.VOTE},  # controllers send that to each other
         {"api_key": "FETCH"},
         {"error": KafkaTimeoutError},
         {"partitions": [("orders", 0)]},

@@ -1,4 +1,4 @@
-"""Which broker coordinates what: Java's hash, sticky while the broker lives."""
+"""Which broker coordinates which key: by Java's hash, and sticky while the broker is up."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A cluster in a folder: what comes back at the next start, whatever the last end was like."""
+"""A cluster in a folder: the state after a restart, however the last run ended."""
 
 import errno
 import os
@@ -170,7 +170,7 @@ def test_fewer_brokers_than_before(folder: Path) -> None:
         pass
     with pytest.raises(ValueError, match="cluster with at least 2 brokers"):
         FakeCluster(data_dir=folder)
-    with FakeCluster(brokers=4, data_dir=folder) as cluster:  # and the failed try left no lock
+    with FakeCluster(brokers=4, data_dir=folder) as cluster:  # and the failed attempt left no lock
         assert "orders" in cluster.state.topics
 
 
@@ -200,7 +200,7 @@ def test_a_disk_that_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert log_file(folder, "orders").stat().st_size == size
         with pytest.raises(KafkaStorageError, match="an earlier write failed"):
             cluster.produce("orders", b"three")
-        # What was refused is not in memory either: a retried batch would be read several times.
+        # Rejected batches are not in memory either: a retried batch would be read several times.
         assert values(cluster) == [b"one"]
         assert cluster.partition("orders", 0).log.end_offset == 1
     with FakeCluster(data_dir=folder) as cluster:
@@ -353,7 +353,7 @@ def test_a_cluster_stops_despite_a_full_disk(folder: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("seed", seeds(4))
 def test_any_sequence_of_changes(folder: Path, seed: int) -> None:
-    """The same is done to a cluster in memory and to one that is stopped again and again."""
+    """An in-memory cluster and one that restarts repeatedly get the same operations."""
     random = Random(seed)
     compacted = {"cleanup.policy": "compact"}
     memory = FakeCluster()
@@ -382,7 +382,7 @@ def test_any_sequence_of_changes(folder: Path, seed: int) -> None:
                 for cluster in (memory, stored):
                     cluster.compact("orders")
             case ["restart"]:
-                stored._close_storage()  # without any farewell
+                stored._close_storage()  # without a clean shutdown
                 stored = FakeCluster(data_dir=folder)
         for index in range(2):
             one, other = (each.partition("orders", index).log for each in (memory, stored))

@@ -1,4 +1,4 @@
-"""What a test does to a cluster by its methods, seen in the state that the brokers answer from."""
+"""The effects of a cluster's methods on the state from which the brokers respond."""
 
 import pytest
 
@@ -60,7 +60,7 @@ async def test_ports_and_killing() -> None:
         cluster.kill(0)
         cluster.kill(1)
         assert leaders(cluster, "a") == [-1]
-        await cluster.restart(0)  # it is not the last that was in sync
+        await cluster.restart(0)  # it was not the last one in sync
         assert leaders(cluster, "a") == [-1]
         await cluster.restart(1)
         assert (leaders(cluster, "a"), cluster.partition("a", 0).isr) == ([1], [0, 1])

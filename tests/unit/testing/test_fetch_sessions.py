@@ -1,4 +1,4 @@
-"""Fetch sessions: tables of what Kafka answers, eviction, and a client that must miss nothing."""
+"""Fetch sessions: tables of Kafka's responses, eviction, and a client that must miss nothing."""
 
 from typing import Any
 from uuid import UUID
@@ -206,7 +206,7 @@ def test_topic_ids(broker: SocketlessBroker) -> None:
     client = Client(broker, BY_ID)
     client.fetch({0: 0})
     broker.state.delete_topic("orders")
-    assert client.fetch({}) == {0: (3, -1, -1, 0)}  # its name was known once
+    assert client.fetch({}) == {0: (3, -1, -1, 0)}  # the session had its name
     broker.state.create_topic("orders", 1)
     assert client.fetch({}) == {0: (103, -1, -1, 0)}
     assert told_in(client.ask({0: 0}, session_id=0, session_epoch=-1)) == unknown
@@ -266,7 +266,7 @@ def test_idle_partitions_are_not_looked_at(broker: SocketlessBroker) -> None:
     append(broker, 77)
     append(broker, 77)
     assert [fetched.key for fetched in session.pending()] == [("orders", 77)]
-    # Every one is watched once, but that one: it is looked at anyway.
+    # Each one is watched once, except that one: it is checked anyway.
     watchers = [partition.watchers for partition in topic.partitions]
     assert [len(each) for each in watchers] == [0 if i == 77 else 1 for i in range(500)]
     client.ask({}, session_epoch=-1)
@@ -287,7 +287,7 @@ def test_a_disconnected_waiting_client_leaves_no_watchers(client: Client) -> Non
 
 
 class Refusing:
-    """Denies all reads while it is switched on."""
+    """Denies all reads while it is enabled."""
 
     def __init__(self) -> None:
         self.refuses = False

@@ -1,4 +1,4 @@
-"""A short run of what `make fuzz` does for long: absurd requests, answered or refused."""
+"""A short run of `make fuzz`: absurd requests, answered or rejected."""
 
 import pytest
 

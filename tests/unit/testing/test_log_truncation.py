@@ -1,4 +1,4 @@
-"""A client that finds out what it read was lost in an unclean leader election (KIP-320)."""
+"""A client detects that records it read were lost in an unclean leader election (KIP-320)."""
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -6,7 +6,7 @@ from aiokafka_lite.testing import FakeCluster
 
 
 def write(producer: Producer, *values: bytes) -> None:
-    """Each in a batch of its own."""
+    """Each record in its own batch."""
     for value in values:
         producer.produce("orders", value)
         assert producer.flush(20) == 0

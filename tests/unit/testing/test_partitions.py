@@ -43,7 +43,7 @@ def by(producer_id: int, sequence: int, **fields: Any) -> bytes:
     )
 
 
-# Stored otherwise than sent
+# Stored differently than sent
 
 
 @pytest.mark.parametrize("sent", list(Compression))

@@ -1,4 +1,4 @@
-"""Quotas: which line a client falls under, and how long it waits by Kafka's arithmetic."""
+"""Quotas: which entry applies to a client, and how long it is throttled by Kafka's arithmetic."""
 
 import pytest
 
@@ -122,7 +122,7 @@ def test_a_rate_is_over_the_last_windows() -> None:
     broker.clock.advance(10.0)
     assert broker.charge(0).ms == 20_000  # 30,000 bytes in 10 s
     broker.clock.advance(12.0)
-    assert broker.charge(10_000).ms == 0  # what lies eleven windows back is forgotten
+    assert broker.charge(10_000).ms == 0  # the window eleven windows ago has expired
 
 
 def test_others_are_not_charged() -> None:

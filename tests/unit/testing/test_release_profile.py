@@ -1,4 +1,4 @@
-"""Posing as a release: its APIs, versions and features, and nothing newer."""
+"""Emulating a release: its APIs, versions and features, and nothing newer."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_api_versions_returns_features() -> None:
         "share.version": 2,
     }
     assert "group.version" in {f.name for f in answer.supported_features}
-    # KIP-1022: clients of v3 do not understand a lowest level of 0.
+    # KIP-1022: v3 clients do not support a lowest level of 0.
     older = broker.ask(ApiVersionsRequest(**SOFTWARE), 3)
     assert [f.name for f in older.supported_features] == ["metadata.version"]
 

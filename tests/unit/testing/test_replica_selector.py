@@ -8,7 +8,7 @@ from aiokafka_lite.testing import FakeCluster
 
 
 def read_one(cluster: FakeCluster, rack: str) -> set[int]:
-    """Consume the record there is; the brokers that were asked for records."""
+    """Consume the only record; return the brokers that received fetches."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,

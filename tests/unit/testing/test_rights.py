@@ -60,7 +60,7 @@ def secret(broker: SocketlessBroker) -> SocketlessBroker:
 
 
 def facts(thing: Any, seen: set[int], path: str = "") -> Iterator[tuple[str, object]]:
-    """All values that can be reached from something of the broker."""
+    """All values reachable from an object of the broker."""
     if isinstance(thing, int | float | str | bytes | bytearray | UUID | None):
         yield path, thing
     elif isinstance(thing, set | frozenset):

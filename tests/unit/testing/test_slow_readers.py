@@ -1,4 +1,4 @@
-"""What was read from a log stays as it was read, whatever becomes of the log meanwhile."""
+"""Data read from a log does not change, whatever happens to the log meanwhile."""
 
 from random import Random
 

@@ -1,5 +1,5 @@
-"""Killed between any two changes of its files, or in the midst of one: what a cluster in a folder
-has acknowledged is there, once, and a transaction is there as a whole or not at all."""
+"""A cluster in a folder is killed between any two changes of its files, or during one:
+acknowledged records are stored once, and each transaction as a whole or not at all."""
 
 import os
 import shutil
@@ -21,16 +21,16 @@ Files = dict[str, bytes]
 
 
 class View(NamedTuple):
-    """What a client would find."""
+    """The state that a client would find."""
 
     transaction: str
-    committed: tuple[tuple[int, int], ...]  # (partition, offset) of what read_committed sees
+    committed: tuple[tuple[int, int], ...]  # (partition, offset) visible to read_committed
     ends: tuple[int, ...]  # of the logs
     offset: int  # committed by the group
 
 
 class Disk:
-    """Every state that a folder has been in since `watch`."""
+    """Every state of a folder since `watch`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -50,7 +50,7 @@ class Disk:
 
     @contextmanager
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        """Look before and after whatever changes a file, and after each byte of what is added."""
+        """Take a snapshot before and after each change of a file, and after each appended byte."""
 
         def watched(function: Callable[..., Any]) -> Callable[..., Any]:
             def run(*arguments: Any, **options: Any) -> Any:
@@ -96,7 +96,7 @@ def view_of(broker: StoredBroker) -> View:
 
 
 class Crashes:
-    """A broker, and copies of it that were killed on the way from one view to the next."""
+    """A broker, and copies of it that were killed between two views."""
 
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broker = StoredBroker(tmp_path / "data")
@@ -105,7 +105,7 @@ class Crashes:
         self._monkeypatch = monkeypatch
 
     def during(self, change: Callable[[], object]) -> list[View]:
-        """What is found after a crash at each moment of a change, in order and once each."""
+        """The distinct states after a crash at each moment of a change, in order."""
         with self._disk.watch(self._monkeypatch):
             change()
         views: list[View] = []

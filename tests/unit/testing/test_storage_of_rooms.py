@@ -1,4 +1,4 @@
-"""What groups and transactions remember after their broker died: requests before and after."""
+"""The state of groups and transactions after their broker was killed: requests before and after."""
 
 import errno
 import os
@@ -30,7 +30,7 @@ from tests.unit.testing.transactions.writer import Writer
 
 
 class StoredBroker(SocketlessBroker):
-    """One that dies without a farewell, and is there again."""
+    """A broker that is killed and restarted."""
 
     def __init__(self, folder: Path, nodes: int = 1) -> None:
         super().__init__()

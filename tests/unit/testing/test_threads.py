@@ -1,4 +1,4 @@
-"""The cluster in its own thread, and its methods called from elsewhere than its loop."""
+"""The cluster in its own thread, and calls of its methods from outside its loop."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ async def test_from_a_loop_of_another_thread(kafka_broker: FakeCluster) -> None:
     asking = asyncio.create_task(nodes_told(kafka_broker.address(0)))
     await fault.struck()
     assert await asking == [0, 1]
-    await fault.struck()  # it was already
+    await fault.struck()  # it already has been
 
 
 def test_from_trio(kafka_broker: FakeCluster, kafka_topic: str) -> None:

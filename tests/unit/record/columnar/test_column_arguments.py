@@ -96,7 +96,8 @@ class TestArrow:
 
     @pytest.mark.parametrize("kind", ["binary", "large_binary"])
     def test_an_empty_array_may_have_no_offset(self, kind) -> None:
-        """Its buffer of offsets has no bytes; those that follow in memory are not its own."""
+        """Its buffer of offsets has no bytes; the bytes that follow in memory do not belong to
+        it."""
         pa = self.pa
         nothing = pa.py_buffer(b"\xff" * 32).slice(8, 0)
         buffers = [None, nothing, pa.py_buffer(b"data")]

@@ -1,4 +1,4 @@
-"""The tests of `run` and `process` take hours of the loop's time, and none of ours."""
+"""The tests of `run` and `process` take hours of the loop's time, and no real time."""
 
 import asyncio
 from collections.abc import Callable

@@ -64,7 +64,7 @@ class FakeRecord:
             else:
                 self.lock_deadline = queue.loop.time() + queue.lock
                 future.set_result(None)
-            future.exception()  # it may be that nobody looks
+            future.exception()  # the caller may not read it
 
         queue.loop.call_later(queue.round_trip, answer)
         return future
@@ -74,11 +74,11 @@ class FakeRecord:
 
 
 class FakeQueue:
-    """What `run` reads from.
+    """The source that `run` reads from.
 
     Args:
-        keys: Of the records; their offsets count from 0.
-        lock: Seconds.
+        keys: The records' keys; their offsets count from 0.
+        lock: The lock duration in seconds.
 
     Attributes:
         outcomes: (offset, outcome, time) in order.
@@ -144,12 +144,12 @@ class FakeQueue:
             self._arrived.set()
 
     def fail(self, error: BaseException) -> None:
-        """Have getmany raise."""
+        """Let getmany raise."""
         self.errors.append(error)
         self._arrived.set()
 
     def lose(self, record: FakeRecord) -> None:
-        """Another member has the record now."""
+        """Move the record to another member."""
         record.lock_deadline = float("-inf")
         self.outstanding.pop(record.offset, None)
 

@@ -1,4 +1,4 @@
-"""The worker of `run` where the consumer hands records over as they arrive."""
+"""The worker of `run` if the consumer hands over records as they arrive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.share.handling.fake_queue import FakeQueue, FakeRecord
 
 
 class FakeFeed:
-    """Hands over what a test says."""
+    """Hands over the records that a test specifies."""
 
     def __init__(self) -> None:
         self.worker: Any = None
@@ -139,7 +139,7 @@ async def test_a_failure_of_the_feed_ends_the_run() -> None:
 
 
 class QuickLine(Line):
-    """A worker whose handlers do not suspend, unless told."""
+    """A worker whose handlers suspend only on request."""
 
     def __init__(self) -> None:
         super().__init__(4)

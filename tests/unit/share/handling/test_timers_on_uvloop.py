@@ -1,4 +1,4 @@
-"""The timers of `run` on uvloop, whose handles of times that have passed have no `when()`."""
+"""The timers of `run` on uvloop, whose handles of past times have no `when()`."""
 
 import asyncio
 

@@ -734,7 +734,7 @@ async def test_handlers_that_outlast_the_drain_are_cancelled_and_released(
         try:
             await asyncio.sleep(1 if record.offset == 0 else 1_000)
         finally:
-            await asyncio.sleep(0.5)  # what a handler does at its end is not cut short
+            await asyncio.sleep(0.5)  # a handler's cleanup is not cut short
             cleaned.append(record.offset)
 
     running = Running(queue, handle, drain_timeout_ms=5_000)

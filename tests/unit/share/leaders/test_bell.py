@@ -1,4 +1,4 @@
-"""What the task of a leader link awaits."""
+"""The event that the task of a leader link awaits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_a_bell_wakes_its_task_at_once_from_a_callback() -> None:
 
 async def test_a_bell_that_rang_ends_the_next_wait_until_it_is_cleared() -> None:
     bell = Bell(asyncio.get_running_loop())
-    bell.ring_now()  # nobody waits
+    bell.ring_now()  # without a waiter
     await bell.wait()
     bell.clear()
     waiting = asyncio.create_task(bell.wait())

@@ -87,7 +87,7 @@ async def test_held_records_are_acknowledged_before_the_link_ends(cluster, make)
 
 
 async def test_a_place_means_the_newest_delivery(cluster, make) -> None:
-    """The former leader's lock is not known to be lost until it is asked."""
+    """Only a request to the former leader shows that the lock is lost."""
     cluster.produce("jobs", b"0", partition=0)
     async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
         stale = await consumer.getone()

@@ -1,4 +1,4 @@
-"""When marks are due."""
+"""The times at which acknowledgements are due."""
 
 from math import inf
 
@@ -7,7 +7,7 @@ from aiokafka_lite.share.leaders.link_pace import LINGER, Pace
 
 
 def test_quick_fetches_do_not_put_off_marks_that_they_cannot_carry() -> None:
-    """They are renewals, or of partitions that are no longer fetched."""
+    """They are renewals, or belong to partitions that are no longer fetched."""
     pace = Pace(Backoff(0.1, 1.0))
     assert pace.on_marked(100.0)
     for number in range(10):

@@ -1,4 +1,4 @@
-"""When links send their next request: after pauses, after failures, with time that passes."""
+"""When links send their next request: after pauses, after failures, over time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def count_of(cluster: FakeCluster, api: ApiKey) -> Callable[[], int]:
 
 
 def refuse(cluster: FakeCluster, api: ApiKey, error: type[KafkaError], **control: object) -> None:
-    """Answer requests with an error of their own; the broker applies nothing."""
+    """Answer requests with a top-level error; the broker applies nothing."""
     kind = {FETCH: ShareFetchResponse, ACKNOWLEDGE: ShareAcknowledgeResponse}[api]
     cluster.control(api, respond_with=kind(error_code=error.errno), **control)
 
@@ -49,7 +49,7 @@ def refuse(cluster: FakeCluster, api: ApiKey, error: type[KafkaError], **control
 async def test_a_leader_that_refuses_every_fetch_does_not_block_the_others(
     cluster, make, node, error
 ) -> None:
-    """A read that takes one record asks one leader at a time."""
+    """A read of one record sends a request to one leader at a time."""
     refuse(cluster, FETCH, error, times=None, node=node)
     async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
         for number in range(5):
@@ -123,8 +123,8 @@ STRIKES = [
 async def test_a_pause_that_ends_between_two_looks_at_the_clock_stops_no_link(
     cluster, make, monkeypatch, api, error
 ) -> None:
-    """For some of the steps, the pause of 10 to 20 ms is not over when the task decides against a
-    request, and over at its next look."""
+    """In some steps, the pause of 10 to 20 ms has not ended when the task decides against a
+    request, but has ended when it next reads the clock."""
     loop = asyncio.get_running_loop()
     real, ahead = loop.time, 0.0
     step = 0.0

@@ -1,4 +1,4 @@
-"""The quick encoder of ShareFetch writes what the generated encoder writes."""
+"""The fast encoder of ShareFetch writes the same bytes as the generated one."""
 
 from __future__ import annotations
 

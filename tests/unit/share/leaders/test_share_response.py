@@ -1,4 +1,4 @@
-"""The quick reader of answers to share fetches says what the generated decoder says, in both
+"""The fast decoder of ShareFetch responses returns the same as the generated one, in both
 builds."""
 
 from __future__ import annotations

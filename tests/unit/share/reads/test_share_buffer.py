@@ -20,7 +20,7 @@ LOCK = 30.0
 
 
 def acquired(count: int) -> tuple[list[Any], Marks]:
-    """So many locked records."""
+    """This many locked records."""
     builder = BatchBuilder(16_384)
     for number in range(count):
         builder.append(number, None, b"%d" % number, [])

@@ -1,4 +1,4 @@
-"""Both builds of the marks and of the records; a test that takes one runs over each."""
+"""Both builds of the marks and of the records; a test that takes one runs with each."""
 
 from importlib import import_module
 from types import ModuleType

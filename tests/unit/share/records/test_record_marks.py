@@ -201,7 +201,7 @@ async def test_the_collector_does_not_track_native_acknowledgements() -> None:
 
 
 class Slow:
-    """What both builds do not decide themselves is left to the acquisition."""
+    """Both builds leave other decisions to the acquisition."""
 
     def _mark_slowly(self, offset: int, kind: int) -> object:
         raise IllegalStateError(f"slowly {offset} {kind}")

@@ -280,7 +280,7 @@ async def test_kerberos_with_a_shipped_keytab(
     }
     assert pickle.loads(pickle.dumps(keytab)) == keytab
     monkeypatch.chdir(tmp_path)
-    assert os.fspath(keytab) == "./alice.keytab"  # nowhere: the error names it as it was written
+    assert os.fspath(keytab) == "./alice.keytab"  # not found: the error contains the original name
     pyspark = pytest.importorskip("pyspark")
     (tmp_path / "shipped").mkdir()
     (tmp_path / "shipped/alice.keytab").write_bytes(b"keys")

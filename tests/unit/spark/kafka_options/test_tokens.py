@@ -1,4 +1,4 @@
-"""Bearer tokens from an endpoint: asked for once, kept for most of their life."""
+"""Bearer tokens from an endpoint: requested once, kept for most of their lifetime."""
 
 import base64
 import json
@@ -45,7 +45,7 @@ class Asked(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, *_: object) -> None:
-        """Not in a test's output."""
+        """Log nothing in a test's output."""
 
 
 @pytest.fixture

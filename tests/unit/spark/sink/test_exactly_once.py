@@ -1,4 +1,4 @@
-"""A task's transaction and its mark, on the embedded cluster: neither Spark nor Java is needed."""
+"""A task's transaction and its mark, on the embedded cluster, without Spark and Java."""
 
 import asyncio
 import dataclasses
@@ -26,7 +26,7 @@ from aiokafka_lite.testing import FakeCluster
 
 @pytest.fixture(params=["3.9", None], ids=["adds partitions", "batches add"])
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[FakeCluster]:
-    """Of the older generation of transactions, then of the newer one."""
+    """A cluster with the older generation of transactions, then with the newer one."""
     async with FakeCluster(topics={"orders": 2}, version=request.param) as cluster:
         yield cluster
 
@@ -40,7 +40,7 @@ def transaction(cluster: FakeCluster, at: Place, topic: str = "orders") -> TaskT
 
 
 async def write(cluster: FakeCluster, at: Place, *values: bytes) -> Marker | None:
-    """One attempt of a task, whole; the mark that kept it from writing, if any."""
+    """Run a whole attempt of a task; return the mark that kept it from writing, if any."""
     attempt = transaction(cluster, at)
     try:
         found = await attempt.open()
@@ -198,7 +198,7 @@ def test_invalid_marker_text_is_an_error(text: str) -> None:
         Marker.read(OffsetAndMetadata(1, text), "x")
 
 
-# The driver's look at the marks
+# The driver's check of the marks
 
 
 def done(at: Place, rows: int, **more: bool) -> TaskWritten:
@@ -218,7 +218,7 @@ async def test_markers_that_match_the_tasks(cluster: FakeCluster) -> None:
 
 
 async def test_a_first_mark_that_is_being_committed_is_waited_for(cluster: FakeCluster) -> None:
-    """Brokers leave it out where they are asked for all marks."""
+    """Brokers omit it in responses about all marks."""
     attempt = transaction(cluster, place(0))
     assert await attempt.open() is None
     await attempt.producer.send_and_wait("orders", b"a")

@@ -1,4 +1,4 @@
-"""Arrow batches to records, on the embedded cluster: neither Spark nor Java is needed."""
+"""Arrow batches to records, on the embedded cluster, without Spark and Java."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -201,7 +201,7 @@ def test_a_digest_is_independent_of_the_order() -> None:
 
 
 def digest_of(layout: RowLayout, *given: dict[str, Any], version: int = 2) -> tuple[int, int]:
-    """Of rows with the columns of EVERYTHING."""
+    """Rows with the columns of EVERYTHING."""
     types = {
         "value": pa.binary(),
         "key": pa.binary(),
@@ -255,7 +255,7 @@ def test_rows_that_swap_their_topics_have_another_digest() -> None:
 
 
 def test_a_digest_does_not_depend_on_where_the_topic_is_named() -> None:
-    """As a column or as the option, with columns of nulls or without them."""
+    """Topics as a column or as the option, with columns of nulls or without them."""
     given = [{**OTHER, "key": b"k"}, OTHER, {"topic": "orders"}]
     by_option = RowLayout(
         value=0, key=1, headers=None, partition=None, topic=None, constant_topic="orders"

@@ -1,4 +1,4 @@
-"""What a task of the sink does, on the embedded cluster: pyspark's classes, but no Java."""
+"""A task of the sink, on the embedded cluster: with pyspark's classes, but without Java."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ STREAMING = {"sql.streaming.queryId": QUERY, "streaming.sql.batchId": "7"}
 
 
 class Task:
-    """A task of Spark's, as far as it is asked."""
+    """The part of Spark's task context that the sink uses."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._properties = properties
@@ -44,7 +44,7 @@ class Task:
     [
         ({"spark.jobGroup.id": RUN}, RUN),
         ({}, ""),
-        # `foreachBatch` may set one, the same in each run: what another run wrote is not known.
+        # `foreachBatch` may set one, the same in each run, so other runs' writes are unknown.
         ({"spark.jobGroup.id": "nightly"}, ""),
     ],
 )
@@ -145,7 +145,7 @@ def test_two_writes_by_column_under_one_write_id_are_refused(
 def test_a_write_by_column_may_begin_with_another_topic_when_it_is_repeated(
     monkeypatch: pytest.MonkeyPatch, cluster: FakeCluster
 ) -> None:
-    """Spark does not promise the order of rows behind a shuffle."""
+    """Spark does not guarantee the order of rows after a shuffle."""
     written(monkeypatch, cluster, b"a", b"b", topic=None, topics=["orders", "bills"])
     again = written(monkeypatch, cluster, b"b", b"a", topic=None, topics=["bills", "orders"])
     assert again.skipped
@@ -180,7 +180,7 @@ def test_an_epoch_that_is_replayed_to_another_topic_is_refused(cluster: FakeClus
     streamed(cluster, 0, b"a")
     with pytest.raises(ReplayError, match=r"to topic 'orders', .* to topic 'bills'"):
         streamed(cluster, 0, b"a", topic="bills")
-    streamed(cluster, 1, b"b", topic="bills")  # an epoch of its own may go there
+    streamed(cluster, 1, b"b", topic="bills")  # a separate epoch may go there
     assert (stored(cluster, "orders"), stored(cluster, "bills")) == ([b"a"], [b"b"])
 
 
@@ -261,7 +261,7 @@ def test_a_task_says_which_build_it_ran(
     [
         ({}, "writes them again"),
         ({"deliveryGuarantee": "exactly_once", "writeId": "nightly"}, "skips them"),
-        # Each attempt of the application has an id of its own.
+        # Each attempt of the application has its own id.
         ({"deliveryGuarantee": "exactly_once"}, "writes them again"),
     ],
 )

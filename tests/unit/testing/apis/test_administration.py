@@ -1,4 +1,4 @@
-"""What administers topics and the cluster, on three brokers of which some may be down."""
+"""The APIs that administer topics and the cluster, on three brokers, some of which may be down."""
 
 import asyncio
 from pathlib import Path

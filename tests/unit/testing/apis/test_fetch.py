@@ -24,7 +24,7 @@ def request_for(
     last_fetched_epoch: int = -1,
     **fields: Any,
 ) -> FetchRequest:
-    """From topic "orders": `offsets[i]` is the fetch offset of partition i."""
+    """Fetch from topic "orders": `offsets[i]` is the fetch offset of partition i."""
     topic = broker.state.topics.get("orders")
     return FetchRequest(
         topics=[
@@ -53,7 +53,7 @@ def partitions_of(response: Any) -> list[Any]:
 
 
 def fill(partition: Partition, count: int, *, compression: Compression = Compression.NONE) -> int:
-    """Append `count` equal batches of two records; the size of each."""
+    """Append `count` equal batches of two records; return the size of each."""
     batch = make_batch((NOW_MS, b"k", b"v" * 90), (NOW_MS, None, b"w"), compression=compression)
     for _ in range(count):
         partition.append(memoryview(batch), BatchHeader.read(batch), -1, NOW_MS)
@@ -124,7 +124,7 @@ def test_total_limit_is_spent_in_request_order(broker: SocketlessBroker) -> None
 
     assert read(1) == [size, 0, 0]
     assert read(3 * size) == [2 * size, size, 0]
-    assert read(3 * size - 1) == [2 * size, 0, 0]  # does not fit whole: held back
+    assert read(3 * size - 1) == [2 * size, 0, 0]  # does not fit completely: held back
 
 
 def test_before_version_3_the_first_message_may_be_cut(broker: SocketlessBroker) -> None:
@@ -210,7 +210,7 @@ RACK_AWARE = {
 
 def test_a_replica_in_the_clients_rack_is_preferred() -> None:
     assert [rack_aware(11, rack, 1) for rack in ("", "a", "b", "c")] == [-1, -1, 2, -1]
-    assert rack_aware(11, "b", 0) == -1  # no replica has that offset any more
+    assert rack_aware(11, "b", 0) == -1  # no replica has that offset any longer
 
 
 def test_without_a_selector_the_leader_is_read(three_brokers: SocketlessBroker) -> None:

@@ -1,4 +1,4 @@
-"""The APIs a client asks before it works: ApiVersions, InitProducerId, FindCoordinator."""
+"""The APIs that a client uses first: ApiVersions, InitProducerId, FindCoordinator."""
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_unsupported_requests_close_the_connection(broker: SocketlessBroker) -> 
     with pytest.raises(CloseConnection):
         broker.begin(PushTelemetryRequest(), 0)
     frame = bytearray(encode_request(FindCoordinatorRequest(), 0, 7, "test")[4:])
-    broker.dispatchers[0].receive(bytes(frame + b"!"), broker.session, 0.0)  # Kafka takes it, too
+    broker.dispatchers[0].receive(bytes(frame + b"!"), broker.session, 0.0)  # Kafka accepts it, too
     for damaged in (frame[:3], frame[:9], b"\x7f\xff" + frame[2:]):
         with pytest.raises(CloseConnection):
             broker.dispatchers[0].receive(bytes(damaged), broker.session, 0.0)

@@ -1,4 +1,4 @@
-"""ListOffsets in every version, and OffsetForLeaderEpoch beside it: where things are in a log."""
+"""ListOffsets in every version, and OffsetForLeaderEpoch: positions in a log."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Metadata in every version: all topics or some, created on the way or not, by name or by id."""
+"""Metadata in every version: all topics or some, auto-created or not, by name or by id."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Share and streams groups: offered, and refused wherever an answer has an error code."""
+"""Share and streams groups: offered, and refused with every error code of a response."""
 
 import sys
 from collections.abc import Iterator

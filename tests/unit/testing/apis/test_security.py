@@ -1,4 +1,4 @@
-"""The APIs of users, ACLs, quotas and tokens, without sockets; a real Kafka judges them too."""
+"""The APIs of users, ACLs, quotas and tokens, without sockets; also verified with a real Kafka."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Records are set up and looked at without a client."""
+"""Records are written and inspected without a client."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each lever of the face moves what it says, seen by raw clients or in the state."""
+"""Each mutating method has its documented effect, as raw clients or the state show."""
 
 import asyncio
 from collections.abc import Callable

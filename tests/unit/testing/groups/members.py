@@ -1,4 +1,4 @@
-"""Members of groups on a broker without sockets: what waits is looked at, never waited for."""
+"""Members of groups on a socketless broker: pending requests are inspected, never awaited."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ class FakeMember:
             setattr(self, name, value)
 
     def begin_join(self) -> Asked:
-        """JoinGroup, with a member id where one has to be asked for first."""
+        """JoinGroup, with a prior request for a member id if necessary."""
         asked = self._join()
         if asked.code == MEMBER_ID_REQUIRED:
             self.member_id = asked.answer.member_id
@@ -77,7 +77,7 @@ class FakeMember:
         return Asked(self.broker, request, self.version, self.node)
 
     def joined(self) -> Any:
-        """The answer to the join, which must be there."""
+        """The response to the join, which must have arrived."""
         assert self.asked is not None
         answer = self.asked.answer
         assert answer is not None, "it still waits"

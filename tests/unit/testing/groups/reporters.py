@@ -1,4 +1,4 @@
-"""Members of consumer groups on a broker without sockets, which remember their assignments."""
+"""Members of consumer groups on a socketless broker; they keep their assignments."""
 
 from typing import Any
 from uuid import UUID
@@ -15,20 +15,20 @@ __all__ = ["FakeReporter", "group_of", "settle"]
 
 
 def group_of(broker: SocketlessBroker, group_id: str = "g") -> MixedGroup:
-    """The consumer group of an id."""
+    """The consumer group with this id."""
     group = broker.state.groups.get(group_id)
     assert isinstance(group, MixedGroup)
     return group
 
 
 class FakeReporter:
-    """A client that reports by hand; it acknowledges an assignment with its next report.
+    """A client with manual heartbeats; it acknowledges an assignment with its next full heartbeat.
 
     Args:
-        broker: Where the group is.
-        member_id: Its own choice.
-        topics: What it subscribes to.
-        fields: Of its first report.
+        broker: The group's broker.
+        member_id: The id that it chooses.
+        topics: Its subscription.
+        fields: Fields of its first heartbeat.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class FakeReporter:
         self.owned: dict[UUID, set[int]] = {}
 
     def join(self, **fields: Any) -> int:
-        """Begin from nothing; the error code."""
+        """Join from scratch; return the error code."""
         self.owned = {}
         first = {
             "rebalance_timeout_ms": 10_000,
@@ -55,7 +55,7 @@ class FakeReporter:
         return self.tell(**{**first, **self.fields, **fields})
 
     def report(self, **fields: Any) -> int:
-        """What it owns, and whatever else; the error code."""
+        """Report its owned partitions and the given fields; return the error code."""
         owned = [TopicPartitions(one, sorted(numbers)) for one, numbers in self.owned.items()]
         return self.tell(**{"topic_partitions": owned, **fields})
 
@@ -92,9 +92,9 @@ class FakeReporter:
 
 
 def settle(broker: SocketlessBroker, *members: FakeReporter) -> None:
-    """Let all send heartbeats until no assignment changes."""
+    """Let all members send heartbeats until no assignment changes."""
     for _ in range(4 * len(members) + 4):
-        broker.clock.advance(1.0)  # an assignment a second
+        broker.clock.advance(1.0)  # one assignment per second
         for member in members:
             assert member.report() == 0
         if not members or group_of(broker, members[0].group).state == "Stable":

@@ -1,4 +1,4 @@
-"""The server-side assignors: nothing left out, nothing twice, balanced, and little moved."""
+"""The server-side assignors: complete, without duplicates, balanced, and with few moves."""
 
 from collections import Counter
 from uuid import UUID
@@ -28,7 +28,7 @@ def test_no_members_or_no_topics_give_an_empty_assignment() -> None:
 
 
 def test_ranges_are_the_same_for_topics_of_one_size() -> None:
-    """Worked out by hand from what Kafka's RangeAssignor promises."""
+    """Derived by hand from the contract of Kafka's RangeAssignor."""
     members = {name: Candidate(frozenset({A, B})) for name in ("c", "a", "b")}
     assert flat(assign("range", members, {A: 7, B: 7})) == {
         "a": [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)],

@@ -1,5 +1,5 @@
-"""Several clients that join, share out, fall silent, die and come back at random: what never may
-happen to a group, and that nobody waits for ever."""
+"""Several clients join, assign, fall silent, die and rejoin at random: the invariants of a
+group, and no client waits forever."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -24,12 +24,12 @@ clients = st.integers(0, CLIENTS - 1)
 
 
 class Client(FakeMember):
-    """A member, and what it believes.
+    """A member, and its view of the group.
 
     Attributes:
         syncing: Its SyncGroup.
-        leads: It was told that it leads, and this is who is in.
-        share: What it was given for `generation`; None before.
+        leads: The members, if its last response made it the leader.
+        share: Its assignment of `generation`; None before.
     """
 
     syncing: Asked | None = None
@@ -43,7 +43,7 @@ class Client(FakeMember):
             self.member_id = ""
 
     def look(self) -> None:
-        """Take the answers that have come, as a client does."""
+        """Process the responses that have arrived, as a client does."""
         if self.asked is not None and self.asked.answer is not None:
             answer = self.asked.answer
             self.asked = None
@@ -87,7 +87,7 @@ class Clients(RuleBasedStateMachine):
             for number in range(CLIENTS)
         ]
         kept = CommittedOffset(1, commit_ms=self.broker.clock.now_ms())
-        self.group.offsets.commit("t", 0, kept)  # or the group would go when it is empty
+        self.group.offsets.commit("t", 0, kept)  # or the empty group would be removed
         self.generation = 0
         self.shared: set[tuple[int, bytes]] = set()
 
@@ -141,7 +141,7 @@ class Clients(RuleBasedStateMachine):
 
     @rule(number=clients)
     def die(self, number: int) -> None:
-        """What waited for an answer waits in vain; a static one comes back under its name."""
+        """Abandon its pending requests; a static one rejoins with its instance id."""
         self.clients[number].forget(member_id=True)
 
     @rule(number=clients)
@@ -178,9 +178,9 @@ class Clients(RuleBasedStateMachine):
         for client in self.clients:
             client.node = self.node
         self.look()
-        self.generation = self.group.generation  # one that was never assigned may be forgotten
+        self.generation = self.group.generation  # an unassigned one may be discarded
 
-    # What never may happen
+    # Invariants
 
     @invariant()
     def states_fit_the_members(self) -> None:

@@ -1,4 +1,4 @@
-"""Consumer groups in time that a test moves: sessions, revocations, topics that come and go."""
+"""Consumer groups on a virtual clock: sessions, revocations, created and deleted topics."""
 
 from uuid import UUID
 
@@ -48,7 +48,7 @@ def test_a_partition_is_given_up_before_another_gets_it(broker: SocketlessBroker
     assert (a.epoch, a.count) == (2, 2)
     assert group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
     kept, a.owned = a.owned, whole
-    assert a.report() == 0  # it still has them all
+    assert a.report() == 0  # it still has all of them
     b.report()
     assert (a.epoch, b.count) == (2, 0)
     a.owned = kept
@@ -134,7 +134,7 @@ def test_created_grown_and_deleted_topics_are_assigned_again(broker: SocketlessB
         (lambda: broker.state.create_topic("later", 2), 6),
         (lambda: broker.state.add_partitions("t", 5), 7),
         (lambda: broker.state.delete_topic("later"), 5),
-        (lambda: broker.state.create_topic("later", 3), 8),  # under another id
+        (lambda: broker.state.create_topic("later", 3), 8),  # with another id
     ):
         epoch = group_of(broker).epoch
         change()
@@ -145,7 +145,7 @@ def test_created_grown_and_deleted_topics_are_assigned_again(broker: SocketlessB
 def test_expressions_find_new_topics_after_ten_seconds(broker: SocketlessBroker) -> None:
     a = FakeReporter(broker, "a", subscribed_topic_regex="t.*")
     a.join()
-    assert a.count == 0  # Kafka looks for them after the answer
+    assert a.count == 0  # Kafka looks for them after the response
     a.report()
     assert a.count == 4
     broker.state.create_topic("t2", 2)
@@ -200,7 +200,7 @@ def test_a_static_member_keeps_its_partitions_while_it_is_away(broker: Socketles
     twin.leave(-2)
     broker.clock.advance(44.0)
     b.report()
-    broker.clock.advance(1.0)  # it did not come back in its session
+    broker.clock.advance(1.0)  # it did not return within its session
     b.report()
     assert b.count == 4
 
@@ -214,7 +214,7 @@ def test_a_lost_answer_is_forgiven(broker: SocketlessBroker) -> None:
     a.report()
     assert a.epoch == 3
     a.epoch = 2
-    assert a.tell() == FENCED  # it must show that it has no more than it may
+    assert a.tell() == FENCED  # it must show that it owns no more than it may
     assert a.report() == 0
     a.epoch = 2
     (topic_id,) = a.owned

@@ -106,7 +106,7 @@ class Group(RuleBasedStateMachine):
         assert not told or max(told.values()) == 1
 
     def teardown(self) -> None:
-        """In the end everybody has what the target gives, and the target is balanced."""
+        """At the end all members have their target assignment, and the target is balanced."""
         if not self.members:
             return
         group = group_of(self.broker)

@@ -55,7 +55,7 @@ def commit(
     node: int = 0,
     **fields: Any,
 ) -> list[int]:
-    """An offset for each partition from 0 on; the error codes."""
+    """Commit an offset for each partition from 0 on; return the error codes."""
     partitions = [OffsetCommitRequestPartition(*each) for each in enumerate(offsets)]
     request = OffsetCommitRequest(
         group, topics=[OffsetCommitRequestTopic(topic, partitions=partitions)], **fields
@@ -201,7 +201,7 @@ def test_a_member_that_left_cannot_commit(broker: SocketlessBroker) -> None:
     member = consumer(broker, "orders")
     form(member)
     assert commit(broker, 1, member=member) == [0]
-    assert commit(broker, 2) == [25]  # nor does who was never in, while there are members
+    assert commit(broker, 2) == [25]  # nor may a stranger, while there are members
     assert member.leave() == 0
     assert commit(broker, 3, member=member) == [25]
     assert commit(broker, 4, group="other", member=member) == [22]
@@ -241,7 +241,7 @@ def test_v1_of_a_fetch_has_no_place_for_an_error_but_at_partitions(
     assert (answer.error_code, answer.topics) == (16, [])
     newer = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
     assert broker.ask(newer, 8, wrong).groups[0].error_code == 16
-    assert commit_to(broker, wrong) == 3  # there is no topic: the group is not asked
+    assert commit_to(broker, wrong) == 3  # there is no topic: the group is not checked
     broker.state.create_topic("orders", 1)
     assert commit_to(broker, wrong) == 16
 
@@ -253,7 +253,7 @@ def commit_to(broker: SocketlessBroker, node: int) -> int:
     return int(answer.topics[0].partitions[0].error_code)
 
 
-# Topics that come and go
+# Created and deleted topics
 
 
 def test_deleting_a_topic_deletes_its_offsets(broker: SocketlessBroker) -> None:

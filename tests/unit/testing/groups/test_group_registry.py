@@ -13,7 +13,7 @@ from tests.unit.testing.raw import SocketlessBroker
 
 
 class OtherGroup(Group):
-    """Of a kind that knows nothing of the classic protocol."""
+    """A kind of group without the classic protocol."""
 
     kind = "consumer"
     is_there = True
@@ -101,7 +101,7 @@ def test_a_group_outlives_the_death_of_all_brokers(broker: SocketlessBroker, nod
         broker.state.on_node_up(node)
         assert member.beat() == 0
         broker.state.coordinators.move(CoordinatorType.GROUP, "another", node)
-        assert member.join().generation_id == 2  # which is forgotten, not being shared out
+        assert member.join().generation_id == 2  # which is discarded, because it was never assigned
         member.generation = 1
 
 

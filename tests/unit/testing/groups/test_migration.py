@@ -1,4 +1,4 @@
-"""Members of both protocols in one group, in time that a test moves."""
+"""Members of both protocols in one group, on a virtual clock."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def broker() -> SocketlessBroker:
 
 @pytest.fixture
 def old(broker: SocketlessBroker) -> FakeMember:
-    """Alone in a classic group, with all four partitions."""
+    """The only member of a classic group, with all four partitions."""
     member = FakeMember(broker, protocols=[("range", metadata())])
     member.join()
     assert member.begin_sync((member.member_id, share(0, 1, 2, 3))).code == 0
@@ -88,7 +88,7 @@ def test_there_and_back(broker: SocketlessBroker, old: FakeMember) -> None:
     assert old.join().error_code == 0
     kept = synced(old)
     assert len(kept) == 2
-    assert old.beat() == REBALANCE  # to say that it gave up the other two
+    assert old.beat() == REBALANCE  # to report that it revoked the other two
     old.protocols = [("range", metadata(*kept))]
     old.join()
     assert sorted(synced(old)) == kept
@@ -210,7 +210,7 @@ def test_wrong_requests_of_a_classic_member_are_refused(broker: SocketlessBroker
     other = FakeMember(broker, protocols=[("range", b"")])
     assert other.begin_join().code == -1
     other.member_id, other.generation = "new", new.epoch
-    assert other.beat() == UNKNOWN  # that one speaks the other protocol
+    assert other.beat() == UNKNOWN  # that one uses the other protocol
 
 
 def test_a_failed_first_report_leaves_the_classic_group_alone(

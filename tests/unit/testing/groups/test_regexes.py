@@ -1,4 +1,4 @@
-"""Regular expressions as RE2 takes them; the conformance suite asks a real Kafka the same."""
+"""Regular expressions that RE2 accepts; the conformance suite tests the same with a real Kafka."""
 
 import re
 from random import Random

@@ -1,4 +1,4 @@
-"""What of a client's batch is refused, and with which error."""
+"""Which batches of a client are rejected, and with which error."""
 
 import struct
 
@@ -15,7 +15,7 @@ GOOD = make_batch((1, b"k", b"v"), (2, None, b"w"))
 
 
 def changed(**fields: int) -> bytes:
-    """The good batch with other header fields, its checksum right."""
+    """The valid batch with other header fields and a correct checksum."""
     batch = bytearray(GOOD)
     BatchHeader.read(batch)._replace(**fields).write(batch)
     write_crc(batch, 0, len(batch))

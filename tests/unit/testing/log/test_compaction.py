@@ -1,4 +1,4 @@
-"""Compaction and retention: tables, and a model that knows every key's newest value."""
+"""Compaction and retention: tables, and a model with every key's newest value."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ class Compacted:
         self.broker.state.compact("orders")
 
     def wait(self) -> None:
-        """Until what may be deleted is."""
+        """Wait until everything that may be deleted is."""
         self.broker.clock.advance(RETENTION_MS / 1000 + 1)
 
     def read(self, *, committed: bool = True) -> list[tuple[int, bytes, bytes | None]]:
@@ -157,7 +157,7 @@ def test_aborted_records_go_at_once_and_their_marker_after_them() -> None:
     assert [header.control for header in log.headers()] == [False, True, False, True, False]
     assert log.partition.aborted_between(0, 9) == [(7, 1)]
     log.compact()
-    assert log.partition.aborted_between(0, 9) == []  # now nothing is left of it
+    assert log.partition.aborted_between(0, 9) == []  # now none of it remains
     assert log.headers()[1].attributes & DELETE_HORIZON
     assert log.read() == expected
     log.wait()
@@ -259,7 +259,7 @@ def test_every_key_keeps_its_newest_value(done: list[tuple[Any, ...]]) -> None:
             read = log.read()
             assert set(read) <= set(below)
             assert [entry[0] for entry in read] == sorted(entry[0] for entry in read)
-            # Of each key the newest is there, and nothing older; but a tombstone may be gone.
+            # Of each key only the newest value remains, but a tombstone may be gone.
             assert {(o, k, v) for o, k, v in read if v is not None} == {
                 (o, k, v) for o, k, v in below if newest[k] == o and v is not None
             }
@@ -274,7 +274,7 @@ def test_every_key_keeps_its_newest_value(done: list[tuple[Any, ...]]) -> None:
 
 
 def retained(**configs: str) -> tuple[SocketlessBroker, Partition]:
-    """Ten batches of one record, a second apart."""
+    """Ten batches of one record each, a second apart."""
     broker = SocketlessBroker()
     names = {name.replace("_", "."): value for name, value in configs.items()}
     partition = broker.state.create_topic("orders", 1, configs=names).partitions[0]

@@ -1,4 +1,4 @@
-"""PartitionLog against a plain list of records, and the corners that the list does not show."""
+"""PartitionLog compared with a plain list of records, and the edge cases beyond the list."""
 
 from collections.abc import Iterable
 
@@ -148,7 +148,7 @@ def test_an_empty_log_finds_nothing() -> None:
 
 
 class KeptBatches(LogStore):
-    """Does what a file would."""
+    """Stands for a file."""
 
     def __init__(self) -> None:
         self.kept: list[bytes] = []
@@ -204,7 +204,7 @@ class Model:
         self.epochs.append((epoch, self.end))
 
     def drop(self, wanted: int) -> None:
-        """Take a batch out of the middle, as compaction may; the last one stays."""
+        """Remove a batch from the middle, as compaction may; the last one stays."""
         live = [b for b in self.batches if b[0] + len(b[1]) > self.start][:-1]
         if live:
             self.batches.remove(live[wanted % len(live)])
@@ -278,7 +278,7 @@ def test_truncation_deletion_and_compaction_match_a_list(
         assert log.epochs == model.epochs
         left = model.records(model.start)
         assert read_all(log, log.start_offset) == left
-        # What was deleted may still count, as long as it lies there.
+        # Deleted records may still count as long as they are stored.
         assert log.max_timestamp >= max((timestamp for _, timestamp in left), default=-1)
 
     wanted = data.draw(st.integers(0, 31), "timestamp")

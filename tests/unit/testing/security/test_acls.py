@@ -1,4 +1,4 @@
-"""The authorizer's decisions, and the table's filters, as tables."""
+"""Tables of the authorizer's decisions and of its filters."""
 
 import pytest
 
@@ -146,7 +146,7 @@ def test_resources_without_any_acl() -> None:
 def test_may_write_to_any_topic(
     authorizer: Authorizer, allowed: list[str], denied: list[str], any_topic: bool
 ) -> None:
-    """A name that ends in * is a prefix; the bare * is everything."""
+    """A name that ends in * is a prefix; * alone matches everything."""
     for permission, names in ((Permission.ALLOW, allowed), (Permission.DENY, denied)):
         for name in names:
             prefixed = name.endswith("*") and name != "*"

@@ -75,7 +75,7 @@ def test_requests_before_the_authentication_are_refused(clock: VirtualClock, key
 
 def test_api_versions_is_accepted_once(clock: VirtualClock) -> None:
     authentication = sasl(clock).new_authentication()
-    authentication.on_versions(42)  # it was refused: it may ask again
+    authentication.on_versions(42)  # it was refused: it may try again
     authentication.admit(ApiKey.API_VERSIONS)
     authentication.on_versions(0)
     with pytest.raises(NotAdmitted):

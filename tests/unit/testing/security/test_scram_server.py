@@ -1,4 +1,4 @@
-"""SCRAM by the examples of its RFCs, and what it refuses."""
+"""SCRAM with the examples of its RFCs, and rejected messages."""
 
 import base64
 import hashlib
@@ -44,7 +44,7 @@ def test_the_example_of_rfc_7677() -> None:
 
 
 def test_the_credential_of_rfc_5802s_words() -> None:
-    """StoredKey = H(HMAC(SaltedPassword, "Client Key")), here by other means."""
+    """StoredKey = H(HMAC(SaltedPassword, "Client Key")), computed independently."""
     salted = hashlib.pbkdf2_hmac("sha512", b"pencil", SALT, 4096)
     client_key = hmac.new(salted, b"Client Key", hashlib.sha512).digest()
     credential = derive("SCRAM-SHA-512", "pencil", SALT, 4096)
@@ -54,7 +54,7 @@ def test_the_credential_of_rfc_5802s_words() -> None:
 
 
 def prove(server: ScramExchange, first: bytes, password: str, mechanism: str) -> bytes:
-    """A client of our own: its final message."""
+    """The final message of an independent client."""
     digest = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}[mechanism]
     answer = server.on_message(first).decode()
     nonce = answer.split(",")[0]

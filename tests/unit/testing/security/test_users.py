@@ -1,4 +1,4 @@
-"""Users come and go, and are remembered by the journal."""
+"""Users are created and deleted, and the journal keeps them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The broker behind its socket: the order of answers, waiting, killing, starting again."""
+"""The broker behind its socket: the order of responses, waits, kills and restarts."""
 
 import asyncio
 import ssl
@@ -42,7 +42,7 @@ async def test_a_waiting_fetch_keeps_its_place(cluster: FakeCluster, connect: Co
     client, other = await connect(cluster.address(0)), await connect(cluster.address(0))
     fetch, metadata = fetch_from(0, 0), MetadataRequest(topics=None)
     sent = [client.send(fetch, 11), client.send(metadata, 9)]
-    # Another connection is not held up; its append ends the wait.
+    # Another connection is not delayed; its append ends the wait.
     assert (await other.ask(produce_to(0), 9)).responses[0].partition_responses[0].base_offset == 0
     first, fetched = await client.receive(fetch, 11)
     second, _ = await client.receive(metadata, 9)
@@ -95,7 +95,7 @@ async def test_an_unserved_request_closes_the_connection(
     metadata = MetadataRequest(topics=None)
     client.send(metadata, 9)
     client.send(ControlledShutdownRequest(), 0)
-    await client.receive(metadata, 9)  # what came before it is answered
+    await client.receive(metadata, 9)  # earlier requests are answered
     assert await client.is_cut()
     assert cluster.count(ApiKey.CONTROLLED_SHUTDOWN) == 1
     garbage = await connect(cluster.address(0))

@@ -34,7 +34,7 @@ sizes = st.one_of(
 @given(st.lists(sizes, max_size=8), st.sampled_from([1, 3, 1000, 2**20]))
 def test_any_arrival(lengths: list[int], step: int) -> None:
     if sum(lengths) > 2000:
-        step = max(step, 1000)  # byte by byte is for small ones
+        step = max(step, 1000)  # byte by byte only for small ones
     wanted = [bytes([index]) * length for index, length in enumerate(lengths)]
     data = b"".join(len(frame).to_bytes(4, "big") + frame for frame in wanted)
     assert feed(FrameReceiver(), data, step) == wanted

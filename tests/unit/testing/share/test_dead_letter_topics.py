@@ -30,7 +30,7 @@ def letters(broker: SocketlessBroker) -> DeadLetters:
 
 
 def archived(broker: SocketlessBroker, *, rejected: bool = True) -> Undeliverable:
-    """All records of partition 2, after their third delivery."""
+    """Read all records of partition 2, after their third delivery."""
     partition = broker.state.topics["orders"].partitions[2]
     return Undeliverable("g", partition, 0, COUNT - 1, 3, rejected)
 

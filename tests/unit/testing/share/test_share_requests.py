@@ -78,7 +78,7 @@ class Member:
         return request
 
     def begin(self, *partitions: int, **fields: Any) -> Any:
-        """The answer, or a wait for it."""
+        """The response, or a wait for it."""
         self.broker.session = self.connection
         return self.broker.begin(self.request(*partitions, **fields), 2, self.node)
 
@@ -209,7 +209,7 @@ def test_a_leader_that_moves_does_not_end_a_wait(three_brokers: SocketlessBroker
 
 
 def join(broker: SocketlessBroker, member_id: str) -> None:
-    """Join at whichever broker coordinates the group."""
+    """Join via the broker that coordinates the group."""
     request = ShareGroupHeartbeatRequest("g", member_id, 0, None, ["orders"])
     codes = [broker.ask(request, 1, node).error_code for node in range(len(broker.dispatchers))]
     assert codes.count(0) == 1, codes
@@ -238,7 +238,7 @@ def test_acknowledgements_at_a_broker_that_does_not_lead(three_brokers: Socketle
 def test_a_group_that_no_member_has_joined_has_no_state(broker: SocketlessBroker) -> None:
     prepare(broker)
     stranger = Member(broker, "a", 1)
-    assert errors_in(stranger.fetch(0)) == {}  # the leader has not read the state yet
+    assert errors_in(stranger.fetch(0)) == {}  # the leader has not loaded the state yet
     waiting = stranger.begin(max_wait_ms=1000)
     assert isinstance(waiting, Delayed)
     assert waiting.take_if_ready() is None

@@ -1,4 +1,4 @@
-"""The journal's file: the newest value of each key comes back, and nothing else is believed."""
+"""The journal's file: the newest value of each key is restored, and anything else is ignored."""
 
 import errno
 import os
@@ -47,7 +47,7 @@ def test_the_newest_values_come_back_in_order(path: Path) -> None:
         ]
         assert noted(path, "user") == [(("alice",), {"password": "x"})]
     assert noted(path, "acl") == []
-    assert path.read_bytes().count(b"\n") == 4  # opening leaves out what is outdated
+    assert path.read_bytes().count(b"\n") == 4  # opening drops outdated entries
 
 
 def test_entries_may_be_changed_while_they_are_read(path: Path) -> None:
@@ -79,7 +79,7 @@ def test_an_end_that_never_reached_the_disk_is_dropped(path: Path, garbage: byte
 
 
 def test_a_damaged_line_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # hundreds take their time
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # hundreds take too long
     note_some(path)
     noted(path)
     whole = path.read_bytes()
@@ -89,7 +89,7 @@ def test_a_damaged_line_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch)
         if at < last_begin:
             with pytest.raises(DataFolderError, match="is damaged"):
                 FileJournal(path)
-        else:  # it looks like an end that was lost
+        else:  # it looks like a truncated end
             assert len(noted(path)) + len(noted(path, "user")) == 2 - (at == last_begin)
 
 

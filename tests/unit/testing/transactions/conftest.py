@@ -1,4 +1,4 @@
-"""What the tests of transactions share: a broker, and producers that ask it."""
+"""Fixtures of the transaction tests: a broker, and its producers."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.unit.testing.transactions.writer import Writer
 
 @pytest.fixture
 def broker() -> SocketlessBroker:
-    """With the topic "orders" of two partitions."""
+    """A broker with the topic "orders" of two partitions."""
     made = SocketlessBroker()
     made.state.create_topic("orders", 2)
     return made
@@ -16,7 +16,7 @@ def broker() -> SocketlessBroker:
 
 @pytest.fixture
 def writer(broker: SocketlessBroker) -> Writer:
-    """One that has its identity."""
+    """A producer that has its identity."""
     made = Writer(broker)
     assert made.init() == 0
     return made

@@ -1,4 +1,4 @@
-"""What the transactional APIs answer to a client that asks the wrong thing, or may not."""
+"""Responses of the transactional APIs to invalid or unauthorized requests."""
 
 from collections.abc import Callable
 from typing import Any
@@ -51,7 +51,7 @@ from tests.unit.testing.transactions.writer import Writer
 
 
 class Denying(Authorizer):
-    """Forbids one thing."""
+    """Denies one operation."""
 
     def __init__(self, operation: Operation, resource: Resource) -> None:
         self.denied = (operation, resource)
@@ -160,7 +160,7 @@ def test_a_transaction_hangs_where_nothing_is_verified() -> None:
     writer.add(0)
     assert writer.produce(0, version=11) == 0
     writer.end(version=4)
-    assert writer.produce(1, version=11) == 0  # late, of the transaction that has ended
+    assert writer.produce(1, version=11) == 0  # late, from the transaction that has ended
     assert writer.commit_offsets("group", 5) == 0
     assert (writer.state, writer.partition().last_stable_offset) == ("CompleteCommit", 2)
     topics = [WritableTxnMarkerTopic("orders", [0])]

@@ -1,4 +1,4 @@
-"""EndTxn in every state, of both generations, asked for the first time and once more."""
+"""EndTxn in every state, in both generations, requested once and repeated."""
 
 import pytest
 
@@ -18,8 +18,8 @@ from aiokafka_lite.testing.transactions.transaction import (
 
 EPOCH = 5
 
-# (state, (abort, commit)): E it ends, N nothing is done, and the refusals: C concurrent
-# transactions, I invalid state, F fenced.
+# (state, (abort, commit)): E it ends, N nothing happens, and the errors: C concurrent transactions,
+# I invalid state, F fenced.
 OF_OLD = {"Empty": "II", "Ongoing": "EE", "PrepareCommit": "IC", "PrepareAbort": "CI"} | {
     "CompleteCommit": "IN",
     "CompleteAbort": "NI",

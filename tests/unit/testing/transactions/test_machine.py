@@ -1,7 +1,7 @@
 """Several producers at once, of both generations: a reader sees what was committed and no more.
 
-The values tell whose they are and in which transaction, so that a model of three lists (committed,
-open, aborted) is enough to know what a read_committed reader must be told.
+The values contain their producer and transaction, so a model of three lists (committed, open,
+aborted) suffices to determine what a read_committed reader must see.
 """
 
 from hypothesis import settings
@@ -33,7 +33,7 @@ class Model:
 
     def __init__(self, broker: SocketlessBroker, number: int) -> None:
         self.writer = Writer(broker, f"writer-{number}")
-        self.old = number % 2 == 0  # of the generation that adds partitions before it writes
+        self.old = number % 2 == 0  # the generation that adds partitions before it writes
         self.sequences = [0] * PARTITIONS
         self.open: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
         assert self.writer.init() == 0
@@ -69,7 +69,7 @@ class Transactional(RuleBasedStateMachine):
         model = self.models[number]
         code = model.writer.end(committed=committed, version=4 if model.old else 5)
         if not any(model.open):
-            # Nothing is open: the last end may be repeated, or there is nothing to end.
+            # No transaction is open: the last end may be repeated, or there is nothing to end.
             assert code in (0, 48)
             if not model.old and code == 0:
                 model.begin_anew()
@@ -107,7 +107,7 @@ class Transactional(RuleBasedStateMachine):
     @precondition(lambda self: self.written)
     @rule(partition=partitions)
     def restart(self, partition: int) -> None:
-        """The log restores what was known, except producers that only failed to write."""
+        """The log restores the state, except producers that only failed to write."""
         found = self._partition(partition).producers
         again = ProducerTable()
         again.restore(self._partition(partition).log.batches())

@@ -1,4 +1,4 @@
-"""What one log knows of transactions: last stable offset, aborted ones, markers byte for byte."""
+"""The transactions of one log: last stable offset, aborted ones, markers byte for byte."""
 
 import pytest
 
@@ -137,7 +137,7 @@ def write(
     transactional: bool = True,
     verified: bool = True,
 ) -> int:
-    """Append to partition 0 of orders past every API; the offset."""
+    """Append to partition 0 of orders, bypassing the APIs; return the offset."""
     batch = memoryview(
         make_batch(
             producer_id=1,
@@ -159,7 +159,7 @@ def test_a_transaction_is_verified_once(broker: SocketlessBroker) -> None:
     with pytest.raises(InvalidTxnState):
         write(broker, 0, 2, transactional=False)
     with pytest.raises(InvalidTxnState):
-        write(broker, 1, 0, verified=False)  # that of another epoch is another transaction
+        write(broker, 1, 0, verified=False)  # another epoch means another transaction
     broker.state.topics["orders"].partitions[0].append_marker(1, 0, COMMIT, 0, NOW_MS)
     with pytest.raises(InvalidTxnState):
         write(broker, 0, 2, verified=False)
@@ -188,7 +188,7 @@ def test_markers_that_come_too_late(broker: SocketlessBroker) -> None:
 
 
 def verify(broker: SocketlessBroker, epoch: int, sequence: int, *, bumps: bool) -> None:
-    """Announce a batch, as one that the coordinator is asked about."""
+    """Announce a batch that requires verification by the coordinator."""
     batch = make_batch(
         producer_id=1, producer_epoch=epoch, base_sequence=sequence, transactional=True
     )

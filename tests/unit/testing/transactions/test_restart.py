@@ -1,4 +1,4 @@
-"""Transactions of a cluster that is kept in a folder, over a restart."""
+"""Transactions of a cluster in a folder, across a restart."""
 
 from pathlib import Path
 from typing import Any

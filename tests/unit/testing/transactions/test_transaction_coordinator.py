@@ -1,4 +1,4 @@
-"""Transactional ids as their coordinator keeps them: timeouts, fencing, expiry, moves, restarts."""
+"""Transactional ids in their coordinator: timeouts, fencing, expiry, moves, restarts."""
 
 from random import Random
 
@@ -30,7 +30,7 @@ from tests.unit.testing.remembering import Remembering
 from tests.unit.testing.transactions.writer import Writer
 
 DAY = 86_400  # seconds
-TIMEOUT = 60  # seconds, of a writer's transactions
+TIMEOUT = 60  # seconds, for a writer's transactions
 LARGEST = 0x7FFF
 
 
@@ -56,7 +56,7 @@ def test_a_dangling_transaction_is_aborted_in_a_new_epoch(writer: Writer) -> Non
     assert writer.produce(1) == InvalidProducerEpoch.errno
     assert writer.produce(1, partition=1) == InvalidProducerEpoch.errno
     assert writer.end() == InvalidTxnState.errno
-    assert writer.end(committed=False) == 0  # as if it had been the one to abort
+    assert writer.end(committed=False) == 0  # as if it had aborted the transaction
     assert writer.producer == known(writer).producer
     assert writer.produce(0) == 0
 
@@ -132,7 +132,7 @@ def test_an_exhausted_epoch_gives_the_next_producer_another_id(writer: Writer) -
     last = (old, LARGEST - 1)
     assert writer.init(expected=last) == 0
     assert writer.producer == (old + 1, 0)
-    assert writer.init(expected=last) == 0  # it did not see the answer
+    assert writer.init(expected=last) == 0  # it did not receive the response
     assert writer.init(expected=(old, 3)) == ProducerFenced.errno
 
 
@@ -268,7 +268,7 @@ def test_an_open_transaction_is_restored_and_times_out() -> None:
     assert mine.state == "CompleteAbort"
     assert mine.producer == (producer.producer_id, 1)
     assert state.topics["orders"].partitions[0].log.end_offset == 1  # the marker
-    assert state.transactions.producer_ids.take() == 1000  # the block is not gone on with
+    assert state.transactions.producer_ids.take() == 1000  # the rest of the block is not used
 
 
 def test_markers_that_were_missing_are_written_after_a_restart() -> None:

@@ -1,4 +1,4 @@
-"""A transactional producer that asks a socketless broker; each call gives the error code."""
+"""A transactional producer of a socketless broker; each call returns the error code."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ __all__ = ["Writer"]
 
 
 class Writer:
-    """Speaks for one transactional id; keeps the identity that it is given."""
+    """Uses one transactional id; keeps the identity that it receives."""
 
     def __init__(
         self, broker: SocketlessBroker, name: str = "mine", node: int = 0, topic: str = "orders"

@@ -1,4 +1,4 @@
-"""The classic protocol in time that a test moves: what expires, what waits for what."""
+"""The classic protocol on a virtual clock: timeouts, and the order of waits."""
 
 import pytest
 
@@ -161,7 +161,7 @@ def test_a_rebalance_does_not_wait_for_members_that_left(
     if how == "leaves":
         assert b.leave() == 0
     elif how == "is removed":
-        b.member_id = ""  # as an administrator does who knows static members by their names
+        b.member_id = ""  # as an administrator removes static members by their instance ids
         assert b.leave() == 0
     else:
         broker.clock.advance(6)
@@ -189,7 +189,7 @@ def test_a_late_join_waits_for_the_next_deadline_check(broker: SocketlessBroker)
     assert joining.answer is None
     broker.clock.advance(0.1)
     assert joining.code == 0
-    assert len(a.joined().members) == 2  # a static member is waited for as long as it may be silent
+    assert len(a.joined().members) == 2  # a static member has its whole session to rejoin
 
 
 def test_the_first_rebalance_waits_for_more_members() -> None:
@@ -240,9 +240,9 @@ def test_a_full_group_rejects_new_members() -> None:
     assert c.begin_join().code == GroupMaxSizeReachedError.errno
     joining = a.begin_join()
     assert joining.answer is None
-    assert c.begin_join().answer is None  # b has not come back yet: who comes first is in
+    assert c.begin_join().answer is None  # b has not rejoined yet: the first one gets in
     assert b.begin_join().code == GroupMaxSizeReachedError.errno
-    assert joining.answer is None  # as in Kafka, even if all who are left have joined
+    assert joining.answer is None  # as in Kafka, even if all remaining members have joined
     broker.clock.advance(60)
     assert joining.code == 0
     assert c.joined().generation_id == 3
@@ -343,7 +343,7 @@ def test_an_unchanged_rejoin_gets_the_current_generation(broker: SocketlessBroke
     assert follower.begin_join().answer is None
     assert leader.join().generation_id == 3
     follower.joined()
-    again = leader.join()  # the leader too, as long as nothing is shared out
+    again = leader.join()  # the leader too, as long as nothing is assigned
     assert (again.generation_id, len(again.members)) == (3, 2)
 
 
@@ -393,7 +393,7 @@ def test_a_new_coordinator_restores_the_last_generation(three_brokers: Socketles
     a.node = b.node = there
     assert a.beat() == 0
     assert a.begin_sync().answer.assignment == a.member_id.encode()
-    assert b.begin_join().code == UNKNOWN  # what was not shared out is forgotten
+    assert b.begin_join().code == UNKNOWN  # an unassigned generation is discarded
     broker.clock.advance(10)
     assert a.beat() == UNKNOWN
 
