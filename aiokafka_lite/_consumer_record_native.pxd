@@ -12,7 +12,7 @@ cdef class BatchContext:
     cdef int timestamp_type        # 0 CreateTime, 1 LogAppendTime
     cdef object checksum           # None, or the CRC-32 of one v0/v1 message
 
-    # For a record that gets a context of its own, because a field of it is assigned.
+    # For a record that gets its own context, because one of its fields is assigned.
     cdef BatchContext copy(self)
 
 

@@ -170,7 +170,7 @@ cdef class ConsumerRecord:
             raise AttributeError(f"{name!r} of a ConsumerRecord cannot be deleted")
         generic_set(self, name, NULL)
 
-    # The shared facts can be assigned too, as on a dataclass: the record gets a context of its own.
+    # The shared facts can be assigned too, as on a dataclass: the record then gets its own context.
 
     @property
     def topic(self):

@@ -119,7 +119,7 @@ class ThreadPool:
             A future of the loop. It raises the function's exception, or NoThreadError if no thread
             can be started.
 
-        Cancellation: of the future: a call that has begun continues, and its outcome is dropped.
+        Cancellation: of the future: a call that has started continues, and its outcome is dropped.
         """
         future: asyncio.Future[_T] = loop.create_future()
         job = _Job(loop, future, lambda: function(*args))

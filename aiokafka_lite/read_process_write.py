@@ -20,7 +20,7 @@ Non-obvious:
 - A commit that was requested from a producer that has failed since may have taken place. The
   next loop resumes at the group's committed offsets: the start of its producer has then completed
   the open transaction.
-- An `async for` does not report how it was left. So it iterates over an object of its own, whose
+- An `async for` does not report how it was left. So it iterates over a separate object, whose
   finalizer ends the loop; only `async with` can detect how the loop was left. The finalizer may run
   late, or never: a batch is committed only by the loop (or the block) that took it.
 """
@@ -290,7 +290,7 @@ class ExactlyOnce:
 
     def _on_left(self, left: object) -> None:
         if self._visit is not left:
-            return  # the next loop settles the batch of this one, or has a batch of its own
+            return  # the next loop settles the batch of this one, or has its own batch
         if self._parts:
             settling = self._settle_and_leave(left, self._parts)
             self._tasks.spawn(settling, "end a transaction that was left open")

@@ -130,7 +130,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
     The methods of aiokafka's admin client have its arguments and results. The others have the names
     of Java's `Admin` in snake_case. A method about many items returns a mapping of each item to
     its value or its error (`admin.core.results.Results`); it raises only if no broker answered for
-    any item. Where aiokafka returns a list or a dict of its own, `typed=True`
+    any item. Where aiokafka returns its own list or dict, `typed=True`
     selects Java's richer result.
 
     A call has one deadline: `timeout_ms`, by default `default_api_timeout_ms`. Until then it
@@ -143,7 +143,7 @@ class AIOKafkaAdminClient(MetricsPushCalls):
             default is "localhost".
         client_id: Name of this client in the brokers' logs and quotas.
         request_timeout_ms: A request without a response in this time fails its connection.
-        default_api_timeout_ms: How long a call may take without a `timeout_ms` of its own. The
+        default_api_timeout_ms: How long a call without its own `timeout_ms` may take. The
             default is one and a half times `request_timeout_ms`. Not in aiokafka.
         connections_max_idle_ms: Idle connections are closed after this time; None: never.
         retry_backoff_ms: Pause before a retry; doubles up to `retry_backoff_max_ms`.

@@ -35,7 +35,7 @@ MISSING: Final = _Missing()
 
 
 class private_name(Generic[T]):
-    """A property that a subclass may assign: it then has an attribute of its own.
+    """A property that a subclass may assign: the subclass then has its own attribute.
 
     Args:
         get: Returns the value, given the object.

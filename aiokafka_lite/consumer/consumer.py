@@ -1269,7 +1269,7 @@ class AIOKafkaConsumer(ConsumerLifecycle["ConsumerCore"], MetricsPushCalls, Gene
     # --- checks and lookups
 
     def _check_not_stopping(self) -> None:
-        """Reject changes once `stop` has begun. A listener may still commit then."""
+        """Reject changes once `stop` has started. A listener may still commit then."""
         if self._core.stopping:
             raise self._core.ended()
         self._core.check_home()

@@ -33,7 +33,7 @@ __all__ = ["AssignmentLease", "ConsumerGroupMetadata", "LeaseBook"]
 
 
 class AssignmentLease:
-    """The partitions that were given up, or read again, since one read.
+    """The partitions that were unassigned, or read again, since one read.
 
     Attributes:
         given_up: Partitions that the consumer gave up. They may have been assigned to it again.

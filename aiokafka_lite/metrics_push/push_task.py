@@ -4,7 +4,7 @@ Without a subscription, it sends one small request per interval, which the broke
 by default.
 
 Non-obvious:
-- Requests have a connection of their own. Otherwise, a plugin that hangs would delay the metadata
+- Requests have their own connection. Otherwise, a plugin that hangs would delay the metadata
   that follows on the same connection.
 - A failure of any kind is logged at level DEBUG: metrics must not disturb the client, nor look like
   a problem in its log.

@@ -102,7 +102,7 @@ def take(client: Client, loop: asyncio.AbstractEventLoop, timeout: float) -> Sna
             if result.set_running_or_notify_cancel():
                 result.set_exception(error)
             if not isinstance(error, Exception):
-                raise  # it is for the loop: KeyboardInterrupt
+                raise  # the loop must handle it: KeyboardInterrupt
         else:
             loop.call_soon(step)
 

@@ -3,7 +3,7 @@ specification.
 
 A frame is a length of four bytes and that many bytes. The reader of the socket calls `window()` for
 the buffer of the next bytes, and `on_received` with the number of bytes received. Small frames pass
-through a reused scratch buffer; a large frame is received in place into a buffer of its own. The
+through a reused scratch buffer; a large frame is received in place into a separate buffer. The
 length is checked before memory of that size is allocated.
 
 Non-obvious:
@@ -106,7 +106,7 @@ class FrameReceiver:
         return frames
 
     def _take_frames(self) -> Sequence[Frame]:
-        """Cut whole frames out of the scratch; start a large one in a buffer of its own."""
+        """Cut whole frames out of the scratch; start a large one in a separate buffer."""
         scratch = self._scratch
         start = self._start
         end = self._end

@@ -34,7 +34,7 @@ credentials, its error is thrown in. An exchange with expensive steps is a `Slow
 
 
 class Unanswered(bytes):
-    """A client's last token, to which brokers return no token of their own.
+    """A client's last token, to which brokers return no token.
 
     SaslAuthenticate answers it with an empty token; bare tokens end with it.
     """
@@ -109,7 +109,7 @@ async def authenticate(channel: Channel, mechanism: Mechanism, timeout: float) -
 
 
 async def _begin(mechanism: Mechanism, host: str, timeout: float) -> Exchange:
-    """Let the mechanism fetch its credentials in a task of its own.
+    """Let the mechanism fetch its credentials in a separate task.
 
     This runs application code. A task separates a cancellation from inside that code, which is an
     ordinary failure, from a cancellation of the caller. Code that ignores cancellation does not

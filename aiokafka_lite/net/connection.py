@@ -347,7 +347,7 @@ class Connection:
                 self._options.known.forget(self.host, self.port)
         self._fail_all(self._in_flight)
         if error is not None:
-            self._fail_all(self._leaving)  # else the transport is still sending them
+            self._fail_all(self._leaving)  # otherwise the transport is still sending them
         if self.on_close is not None:
             self.on_close(error)
 

@@ -1,4 +1,4 @@
-"""The receive side of Kafka's framing: native if it was compiled, else the twin."""
+"""The receive side of Kafka's framing: native if it was compiled, otherwise the twin."""
 
 from typing import TYPE_CHECKING
 

@@ -3,7 +3,7 @@
 A broker since 0.10 answers ApiVersions. A broker that does not support the request's version
 answers in version 0, since 2.4 with the range that it supports (KIP-511), and gets a second
 request. Brokers 0.8.2 and 0.9 do not support ApiVersions at all: they close the connection, or stay
-silent and keep it open (0.9.0.1). So detection is a ladder. Each rung uses a connection of its own,
+silent and keep it open (0.9.0.1). So detection is a ladder. Each rung uses a separate connection,
 and is tried if the previous rung got no response:
 
 1. ApiVersions in the newest version;
@@ -90,7 +90,7 @@ class Channel(Protocol):
 
 
 class Step(NamedTuple):
-    """A rung to try, on a connection of its own."""
+    """A rung to try, on a separate connection."""
 
     rung: Rung
     timeout: float

@@ -1,4 +1,4 @@
-"""A SASL exchange with expensive steps, each of which runs in a thread of its own.
+"""A SASL exchange with expensive steps, each of which runs in a separate thread.
 
 In the event loop, a broker could make these steps block it. Asyncio's default executor cannot be
 used, because the application may have filled it.

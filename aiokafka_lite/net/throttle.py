@@ -91,7 +91,7 @@ class Throttle:
 
     def _on_timer(self) -> None:
         if self._loop.time() < self._until:
-            # A longer throttle has begun, or the clock is slightly behind the timer.
+            # A longer throttle has started, or the clock is slightly behind the timer.
             self._timer = self._loop.call_at(self._until, self._on_timer)
         else:
             self._release()

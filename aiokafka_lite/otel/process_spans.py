@@ -198,7 +198,7 @@ class Traced:
         if self._records is None:
             raise RuntimeError("iterate within `async with traced(consumer) as records`")
         record = await anext(self._records)
-        if not hasattr(self._consumer, "_telemetry"):  # else its reads count
+        if not hasattr(self._consumer, "_telemetry"):  # otherwise its reads count
             with self._telemetry.shielded("measuring a poll"):
                 self._count(record)
         current = Processing(

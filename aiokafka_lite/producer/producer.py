@@ -1265,7 +1265,7 @@ class AIOKafkaProducer(SendCalls[K, V], MetricsPushCalls):
 
 
 class TransactionContext:
-    """One transaction, begun and ended by `async with`.
+    """One transaction, which `async with` begins and ends.
 
     Args:
         producer: The producer of the transaction.

@@ -43,7 +43,7 @@ class Waiter:
         """Resume the task in the next iteration of the event loop."""
         if not self._done:
             self._done = True
-            if self._callback is not None:  # else the task has not suspended, and will not
+            if self._callback is not None:  # otherwise the task has not suspended, and will not
                 self._loop.call_soon(self._callback, self, context=self._context)
 
     def wake_now(self) -> None:

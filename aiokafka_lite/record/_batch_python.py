@@ -112,7 +112,7 @@ class BatchBuilder:
 
     The builder may write into a pool's buffer, which the pool reuses when the batch is done. It
     never resizes the pool's buffer, so the pool may reuse it while views of it exist. A first
-    record that does not fit gets a buffer of its own, and the pool's stays unchanged.
+    record that does not fit gets a separate buffer, and the pool's stays unchanged.
 
     Args:
         limit: Maximum size of the batch in bytes, including its header of 61 bytes.

@@ -72,7 +72,8 @@ cdef class RecordSet:
 
     # Move to the next batch with records to return, unless one is open; 0 at the end or an error.
     cdef bint open_next(self) except -1
-    # Read the next raw record of the open v2 batch; 0 if the batch is done or malformed, else 1.
+    # Read the next raw record of the open v2 batch; 0 if the batch is done or malformed, otherwise
+    # 1.
     cdef bint next_raw(self, RawRecord *raw) noexcept
     cdef bint finish_batch(self) except -1
     # Without a picker, all records are ConsumerRecords. Skipped ones count as read, too.

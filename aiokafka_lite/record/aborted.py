@@ -36,7 +36,7 @@ class AbortedTransactions:
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
         self._coming = sorted(aborted, key=lambda pair: pair[1], reverse=True)
-        self._open: set[int] = set()  # producer ids whose aborted transaction has begun
+        self._open: set[int] = set()  # producer ids whose aborted transaction has started
 
     def hides(self, producer_id: int, last_offset: int, *, transactional: bool) -> bool:
         """True if a data batch belongs to an aborted transaction.

@@ -134,7 +134,7 @@ async def send_with(
     Records of concurrent calls are sent in the order in which their serializers complete.
 
     Args:
-        producer: A producer without serializers of its own for the same field.
+        producer: A producer without its own serializers for the same field.
         topic: The topic's name.
         value: What `value_serializer` takes; None is a tombstone, which it does not see.
         key: What `key_serializer` takes, or None.
@@ -175,7 +175,7 @@ def deserialized(
     it to skip it. Other sources, such as a share consumer, have delivered it.
 
     Args:
-        records: A consumer without deserializers of its own for the same field, or any other
+        records: A consumer without its own deserializers for the same field, or any other
             source of records.
         value: Called with the bytes of each value and a `SerializationContext`; may return an
             awaitable. None values are passed on.

@@ -5,7 +5,7 @@ adds only the record's offset, so marking a record costs one light object and ne
 task.
 
 Non-obvious:
-- Each `await` has a future of its own: cancelling one waiter affects no other, and never the
+- Each `await` has its own future: cancelling one waiter affects no other, and never the
   acknowledgement, which is sent in any case.
 - A failure that the application has not seen is reported when the last reference to the outcome is
   gone, as asyncio does with futures.
@@ -114,7 +114,7 @@ class Outcome(OutcomeCore):
         self.settle(count)
 
     def result(self, offset: int) -> float | None:
-        """Return the new deadline of a renewed lock, else None.
+        """Return the new deadline of a renewed lock, otherwise None.
 
         Raises:
             KafkaError: The mark failed; a new copy for each call.

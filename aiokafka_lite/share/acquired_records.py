@@ -299,7 +299,7 @@ def _batch_at(view: memoryview, offset: int) -> _Batch | None:
         size, smallest = LENGTH_END + length, LENGTH_END + MESSAGE_OVERHEAD
         if last < 0:
             return None
-        if view[at + MAGIC_AT] > 1:  # else the offset of v0 and v1 is that of the last message
+        if view[at + MAGIC_AT] > 1:  # in v0 and v1 the offset is that of the last message
             smallest = HEADER_SIZE
             if len(view) - at < smallest:
                 return None

@@ -581,7 +581,7 @@ class AIOKafkaShareConsumer(ConsumerLifecycle[ShareCore], MetricsPushCalls, Gene
             core.cluster.client_id,
             core.cluster.retry_backoff,
             on_full,
-            core.reads if read else None,  # else it is instrumented, or overridden
+            core.reads if read else None,  # otherwise it is instrumented, or overridden
         )
         self._workers.append(worker)
         core.lock_watchers.append(worker.check_locks)

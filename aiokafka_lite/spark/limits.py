@@ -60,7 +60,8 @@ class AtTimes:
 
     Attributes:
         times: Milliseconds since the epoch.
-        or_latest: True to begin at the end of a partition without such a record; else an error.
+        or_latest: True to begin at the end of a partition without such a record, False to raise an
+        error.
     """
 
     times: Mapping[TopicPartition, int]

@@ -186,7 +186,7 @@ def from_journal(journal: Journal) -> dict[TopicPartition, int]:
 
 
 def begin_in(journal: Journal) -> dict[TopicPartition, int] | None:
-    """Return the start of the query if this is the end of its first micro-batch, else None."""
+    """Return the start of the query if this is the end of its first micro-batch, otherwise None."""
     if _BEGIN not in journal:
         return None
     begin = {}

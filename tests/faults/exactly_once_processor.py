@@ -10,7 +10,7 @@ each by one system call, so that a killed process has recorded everything that i
     committed 17
     aborted 17
     error KafkaError          a call raised this; its transaction was aborted
-    anew KafkaError           this error ended a producer and a consumer, which were replaced
+    anew KafkaError           this error stopped a producer and a consumer, which were replaced
     fenced                    another process has its transactional id: it ends with status 3
     mistake ...               a violation
 

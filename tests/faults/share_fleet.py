@@ -27,7 +27,7 @@ MEMBERS = 2  # of a process
 LOOK_EVERY = 0.5  # seconds between two checks of the leaders
 SLACK = 10_000_000_000  # nanoseconds: how long brokers and clients take to notice a new leader
 SECOND = 1_000_000_000
-SLOW = 2 * SECOND  # of a look at the leaders
+SLOW = 2 * SECOND  # for a check of the leaders
 
 
 class ShareFleet:

@@ -1,7 +1,7 @@
 """A Spark stream that copies a topic exactly once, while its driver is killed and restarted.
 
 The load writes each record's offset as its value. Each row of the copy names the partition and the
-offset that it was read from. In the end every record was copied once, with its own value.
+offset that it was read from. At the end every record was copied once, with its own value.
 """
 
 import asyncio

@@ -287,8 +287,8 @@ class Real:
     async def fill_disk(self, node: int, seconds: float) -> None:
         """Let a disk of a broker be full; free it later, and restart the broker.
 
-        The broker takes the disk offline at its first failed write, and its partitions there are
-        led by others. It looks at the disk again when it starts.
+        The broker takes the disk offline at its first failed write, and other brokers lead its
+        partitions. It checks the disk again when it starts.
         """
         disk = self.hardware.disks[node]
         disk.fill()

@@ -372,7 +372,7 @@ SCENARIOS: Final[dict[str, type[Scenario]]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One lie to one kind of client.
+    """One false value for one kind of client.
 
     Attributes:
         scenario: The client.

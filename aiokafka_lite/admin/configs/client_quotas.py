@@ -45,7 +45,7 @@ _FEATURE: Final = "Administering client quotas"
 
 @dataclass(frozen=True, slots=True)
 class ClientQuotaEntity:
-    """What a quota is for: a user, a client id, both together, or an address.
+    """The entity of a quota: a user, a client id, both together, or an address.
 
         ClientQuotaEntity({"user": "alice", "client-id": None})
 

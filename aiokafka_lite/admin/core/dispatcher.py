@@ -74,7 +74,7 @@ class Dispatcher:
         cluster: The brokers.
         loop: The client's event loop.
         request_timeout: Seconds that a broker has for one response.
-        call_timeout: Seconds that a call has without a `timeout_ms` of its own.
+        call_timeout: Seconds that a call without its own `timeout_ms` has.
     """
 
     def __init__(

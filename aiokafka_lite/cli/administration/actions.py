@@ -110,7 +110,7 @@ def run_lookup(verb: str, args: argparse.Namespace, work: LookupWork) -> int:
 
 
 def report(verb: str, errors: Mapping[Any, Exception]) -> int:
-    """Print the error of each item; return 1 if there is one, else 0."""
+    """Print the error of each item; return 1 if there is one, otherwise 0."""
     for error in errors.values():
         complain(verb, error)
     return FAILED if errors else OK

@@ -46,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the demo; return 0 if every record came back once, in order and unchanged, else 1."""
+    """Run the demo; return 0 if every record came back once, in order and unchanged, otherwise
+    1."""
     if args.records < 1 or args.tasks < 1 or args.size < 32:
         print("demo: --records and --tasks must be at least 1, --size at least 32", file=sys.stderr)
         return 2
@@ -169,7 +170,7 @@ async def _read(
                 if progress.read >= progress.total:
                     break
             progress.read_in = time.perf_counter() - progress.began
-            if progress.read >= progress.total:  # else the reader timed out
+            if progress.read >= progress.total:  # otherwise the reader timed out
                 await produced.wait()
                 await _read_the_rest(consumer, ledger, progress)
         finally:

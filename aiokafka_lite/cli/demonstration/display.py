@@ -1,4 +1,4 @@
-"""The demo's display: live progress bars on a terminal with rich, else plain lines."""
+"""The demo's display: live progress bars on a terminal with rich, otherwise plain lines."""
 
 from __future__ import annotations
 

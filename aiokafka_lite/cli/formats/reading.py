@@ -66,7 +66,7 @@ class Reader(Protocol):
 
 
 def value_delimiter(parts: Sequence[Part]) -> bytes | None:
-    """Return the delimiter of a format that is a value and a delimiter; else None."""
+    """Return the delimiter if a format is a value and a delimiter, otherwise None."""
     match parts:
         case [Verb("v", ""), Literal(delimiter)]:
             return delimiter

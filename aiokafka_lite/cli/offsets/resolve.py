@@ -23,7 +23,7 @@ class Resolved(NamedTuple):
     Attributes:
         start: The first offset to read.
         end: The offset before which to stop; None to follow the partition.
-        wanted: The offset that was asked for, if the partition does not have it; else None.
+        wanted: The requested offset, if the partition does not have it; otherwise None.
     """
 
     start: int

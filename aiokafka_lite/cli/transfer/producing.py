@@ -175,7 +175,7 @@ def _header(pair: str) -> tuple[str, bytes | None]:
 
 
 async def produce(plan: Plan) -> int:
-    """Send everything; return 0 if every record was stored, else 1."""
+    """Send everything; return 0 if every record was stored, otherwise 1."""
     # The failure of each record is reported here, so it counts as retrieved.
     log = logging.getLogger("aiokafka_lite.producer.sending.sender")
     log.addFilter(_is_not_of_unawaited_acks)

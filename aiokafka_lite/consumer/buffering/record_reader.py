@@ -211,7 +211,7 @@ class Reader:
             self._watch.on_read(bool(self._waiters))
 
     def _check_state(self) -> None:
-        """Raise pending errors. For a read that has begun, or returns from `_wait`."""
+        """Raise pending errors. For a read that has started, or returns from `_wait`."""
         if self.stopped:
             raise ConsumerStoppedError()
         self._check_home()

@@ -207,7 +207,7 @@ class Commits:
     # --- periodic commits
 
     def on_read(self, waiting: bool = False) -> None:
-        """A read has begun and taken no record yet: the records delivered before are processed.
+        """A read has started and taken no record yet: the records delivered before are processed.
 
         Args:
             waiting: True if the read waits for records, until the next call.

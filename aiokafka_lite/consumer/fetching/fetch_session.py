@@ -23,7 +23,7 @@ Non-obvious:
   between two fetches was not forgotten, and the broker sends nothing until it changes: its new
   state takes over the broker's earlier data.
 - A session uses one version, because it identifies topics in one way. When an id becomes known or
-  unknown, a new session is begun; that saves the round trip in which the broker would reject the
+  unknown, a new session is started; that saves the round trip in which the broker would reject the
   fetch (FETCH_SESSION_TOPIC_ID_ERROR).
 - `next_request_apart` fetches outside the session, which stays unchanged.
 
@@ -74,7 +74,7 @@ SESSION_ERRORS: Final[tuple[type[BrokerResponseError], ...]] = (
     InvalidFetchSessionEpoch,
     FetchSessionTopicIdError,
 )
-"""Errors that reject the session, not the fetch: a new session is begun."""
+"""Errors that reject the session, not the fetch: a new session is started."""
 
 NO_SESSION: Final = 0
 _BEGIN: Final = 0  # epoch: open a session, and close the one that is named

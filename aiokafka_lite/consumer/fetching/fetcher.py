@@ -123,7 +123,7 @@ class Fetcher:
         """The metadata that partitions follow, except the unsettled ones and those in `_due`."""
         self._due: dict[PartitionState, None] = {}  # to be placed again
         self._scheduled = False  # True while a callback is scheduled that places more of them
-        self._pauses_end = 0.0  # loop time, of the pause begun last
+        self._pauses_end = 0.0  # loop time, of the latest pause
         self._paused: dict[float, list[PartitionState]] = {}  # keyed by the end of the pause
         self._closed = False
 

@@ -468,7 +468,7 @@ class ConsumerGroup:
         self._track_topics()
 
     async def _part(self, parting: Parting, partitions: Collection[TopicPartition]) -> None:
-        """Give up the partitions that the application unsubscribed from."""
+        """Release the partitions that the application unsubscribed from."""
         await self.commits.commit_last(parting.done_of(partitions), self._commit_deadline())
         is_last = self.driver.membership.assignment.issubset(partitions)
         if is_last:

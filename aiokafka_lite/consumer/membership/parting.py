@@ -13,13 +13,13 @@ from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
 @dataclass(slots=True)
 class Parting:
-    """What is left of a subscription after `unsubscribe`.
+    """The remainder of a subscription after `unsubscribe`.
 
     Attributes:
         offsets: The application's positions at `unsubscribe`.
         done: The positions of processed records, to commit before the partitions are revoked.
         listener: The listener to call.
-        notified: True once the call of the listener has begun.
+        notified: True once the call of the listener has started.
         lease: Valid while the listener runs, which may still commit.
         settled: Set once `done` is committed, or is no longer waited for.
     """

@@ -76,7 +76,7 @@ class ListenerCalls:
             deadline: In loop time.
         """
         self._end_by = deadline
-        if self._limit is not None and not self._limit.expired():  # else already cancelled once
+        if self._limit is not None and not self._limit.expired():  # otherwise already cancelled
             self._limit.reschedule(self._deadline())
 
     async def _limited(self, call: Awaitable[None]) -> None:

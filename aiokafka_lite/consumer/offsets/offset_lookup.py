@@ -144,7 +144,7 @@ async def _by_leader(
 ) -> tuple[list[list[TopicPartition]], dict[str, list[TopicPartition]]]:
     """Group partitions by leader, and those of unknown topics by topic.
 
-    A partition without a leader is a group of its own. Yields to the event loop if there are many.
+    A partition without a leader forms its own group. Yields to the event loop if there are many.
     """
     metadata = cluster.metadata
     slices = Slices()

@@ -1,4 +1,4 @@
-"""Delivery of records to `async for`: the native module if it was compiled, else its twin."""
+"""Delivery of records to `async for`: the native module if it was compiled, otherwise its twin."""
 
 from typing import TYPE_CHECKING
 

@@ -65,7 +65,8 @@ class PartitionState:
             has not sought, and no commit was found missing. Meaningless without a group.
         paused: True if the partition is paused.
         error: The error that the next read of this partition raises, or None. Written by `fail`.
-        error_stays: True if that error is raised until the application seeks (else once).
+        error_stays: True if that error is raised until the application seeks, False if it is raised
+        once.
         leader: Node id of the last reported leader, or NOWHERE. Written by `follow`.
         leader_epoch: Epoch of that leader, -1 unknown. Written by `follow`.
         topic_id: Id of the topic whose log the position refers to, or None. Written by `follow`.

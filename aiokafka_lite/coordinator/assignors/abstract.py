@@ -20,8 +20,8 @@ class AbstractPartitionAssignor(abc.ABC):
     """Base class of assignors: decide which member of a classic group gets which partitions.
 
     An application's assignor is a subclass with a `name` and the three class methods. All members
-    of a group must have one of the same name. The only state it receives of its own member comes
-    from `on_assignment`, so its groups rebalance eagerly.
+    of a group must have one of the same name. The only state of its own member that it receives
+    comes from `on_assignment`, so its groups rebalance eagerly.
     """
 
     @property

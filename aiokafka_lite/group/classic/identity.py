@@ -114,7 +114,7 @@ class MemberIdentity:
 
     @property
     def departs(self) -> bool:
-        """True if a LeaveGroup is pending for a place that was given up."""
+        """True if a LeaveGroup is pending for an abandoned place."""
         return bool(self._farewells) or LEAVE in self._in_flight
 
     def join(self, protocols: Sequence[tuple[str, bytes]], reason: str, now: float) -> Send:
@@ -132,7 +132,7 @@ class MemberIdentity:
         return self._send(requests.heartbeat(self._options, self.member_id, self.generation), now)
 
     def leave(self, now: float) -> Send | None:
-        """The LeaveGroup for the next place that was given up, or None."""
+        """The LeaveGroup for the next abandoned place, or None."""
         if not self._farewells or LEAVE in self._in_flight:
             return None
         member_id, reason = self._farewells.pop(0)
@@ -167,7 +167,7 @@ class MemberIdentity:
             self.member_id = NOBODY
 
     def give_up(self, reason: str, *, leave: bool) -> None:
-        """Give up the place, or the one that a pending join may bring.
+        """Abandon the place, or the one that a pending join may bring.
 
         Args:
             leave: Send a LeaveGroup; for a static member also while it joins without a member id,

@@ -69,7 +69,7 @@ class ClassicMember:
         self._prepared = False  # the revocations before the join are done
         self._newcomer = True  # has not joined since it subscribed
         self._leave_reason = ""
-        self._departed = False  # in LEAVING: the membership is given up
+        self._departed = False  # in LEAVING: the membership is abandoned
         self._resubscribed = False  # join again after LEAVING
         self._closing = False
         self._stay = False  # leave without a LeaveGroup
@@ -165,7 +165,7 @@ class ClassicMember:
         self._holdings.on_membership_over()
 
     def _give_up(self, reason: str, *, leave: bool) -> None:
-        """Give up the membership."""
+        """Abandon the membership."""
         self._rebalance.abandon()
         self._identity.give_up(reason, leave=leave)
         self._on_place_over()

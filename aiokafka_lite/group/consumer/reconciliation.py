@@ -33,7 +33,7 @@ class Reconciliation:
 
     def __init__(self) -> None:
         self._book = AssignmentBook()
-        self._change: Change | None = None  # begun, and not yet owned
+        self._change: Change | None = None  # started, and not yet owned
         self._callback: Revoke | Lost | Assign | None = None  # its listener runs
         self._given: frozenset[TopicIdPartition] = frozenset()  # by a change not yet owned
         self.held: frozenset[TopicPartition] = frozenset()

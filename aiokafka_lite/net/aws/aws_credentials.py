@@ -92,7 +92,7 @@ class BotocoreChain:
         try:
             found = self._session.get_credentials()
             frozen = None if found is None else found.get_frozen_credentials()
-        except Exception as error:  # of its own classes, which have no useful base
+        except Exception as error:  # its own classes, which have no useful base
             raise KafkaConnectionError(f"botocore found no AWS credentials: {error}") from error
         if frozen is None:
             raise AuthenticationFailedError("botocore's chain has no AWS credentials")

@@ -12,7 +12,8 @@ __all__ = ["find_implementation", "new_context"]
 
 @cache
 def find_implementation() -> NewContext | None:
-    """Return the package `gssapi` if it is installed, else the C library; None without either."""
+    """Return the package `gssapi` if it is installed, otherwise the C library; None without
+    either."""
     package = find_package()
     if package is not None:
         return lambda login, service: PackageContext(package, login, service)

@@ -50,7 +50,7 @@ async def open_encrypted_tunnel(
 ) -> asyncio.Transport:
     """The same over TLS; return the transport that carries the broker's bytes.
 
-    The proxy's context, or else the system's authorities, must trust its certificate.
+    The proxy's context, or by default the system's authorities, must trust its certificate.
 
     Raises, Cancellation: As in `open_tunnel`; the socket belongs to the transport.
     """

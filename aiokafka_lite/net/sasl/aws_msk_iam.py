@@ -111,7 +111,7 @@ class AwsMskIam:
 
 
 def region_of(host: str) -> str:
-    """Return the region of a broker of Amazon MSK, or else of the environment variables.
+    """Return the region of a broker of Amazon MSK, otherwise that of the environment variables.
 
     Raises:
         KafkaConfigurationError: None of them names one.

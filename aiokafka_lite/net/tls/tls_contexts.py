@@ -54,7 +54,7 @@ class TlsContexts:
 
         If they cannot be used, it is the last good one, and a warning says why, once.
 
-        Cancellation: safe; a load that has begun continues.
+        Cancellation: safe; a load that has started continues.
         """
         if self._options.paths:
             loop = asyncio.get_running_loop()

@@ -49,7 +49,7 @@ cdef extern from *:
 cdef extern from *:
     """
     /* True if walking through headers may run code of the application, such as a send: unless they
-       are a list or tuple of tuples, and none of a class of its own. */
+       are a list or tuple of tuples, and none of a subclass. */
     static inline int akl_may_act(PyObject *headers) {
         PyObject **items;
         Py_ssize_t i, count;

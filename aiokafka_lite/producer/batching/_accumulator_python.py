@@ -5,7 +5,7 @@ runs for every batch (memory, readiness, draining).
 
 Partitions are chosen as in Java: the explicit one; otherwise murmur2 of the key over all
 partitions; without a key, the topic's sticky partition, until it has received a batch's worth of
-records (KIP-480, KIP-794), so that a batch fills up before the next one is begun.
+records (KIP-480, KIP-794), so that a batch fills up before the next one is opened.
 """
 
 import asyncio

@@ -14,7 +14,7 @@ Non-obvious:
 - A resolved batch drops its builder, and with it the pool's buffer: an Ack that an application
   keeps holds a few words, not the buffer.
 - The garbage collector does not track the native Ack and Wait. That is safe because every batch is
-  resolved in the end (acked, failed, timed out, or failed by closing), which breaks all cycles.
+  eventually resolved (acked, failed, timed out, or failed by closing), which breaks all cycles.
   Therefore a waiter that was cancelled stays in the batch's list, without a callback, until then.
 - The records' outcome is stored as plain fields; a RecordMetadata is created on demand.
 - A batch that is too large for the broker is sent in pieces, one after the other, and is resolved

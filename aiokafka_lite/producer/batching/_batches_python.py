@@ -56,7 +56,7 @@ class BatchCore(AppendCore):
         pool: Provides the batches' memory.
         identity: The producer's identity, for the batches' sequence numbers.
         on_ready: Called with a queue that may have something to send.
-        on_opened: Likewise for a batch that was just begun; the call may send it.
+        on_opened: Likewise for a batch that was just opened; the call may send it.
         on_lingering: Called with the loop time at which the first lingering batch is due.
         on_held: Called when a queue holds a batch and `watched` was False; it has then been set.
 
@@ -421,7 +421,7 @@ class BatchCore(AppendCore):
                 self._on_lingering(batch.created + self._options.linger)
 
     def compress_elsewhere(self, queue: PartitionQueue) -> bool:
-        """Compress the first waiting batch in a thread if it is large; True if that was begun.
+        """Compress the first waiting batch in a thread if it is large; True if that was started.
 
         The batch is closed, and not sendable until the thread is done. If it is resolved meanwhile
         (it is overdue, or the producer stops), its buffer may be reused while the thread reads it:
@@ -473,7 +473,7 @@ class BatchCore(AppendCore):
         self._on_ready(queue)
 
     def put_back(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """Queue a batch again, before all batches that were sent or begun after it."""
+        """Queue a batch again, before all batches that were sent or opened after it."""
         self.hold(queue)
         place = 0
         for other in queue.waiting:

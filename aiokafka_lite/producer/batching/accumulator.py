@@ -74,7 +74,7 @@ class Accumulator(BatchCore):
         pool: Provides the batches' memory.
         identity: The producer's identity, for the batches' sequence numbers.
         on_ready: Called with a queue that may have something to send.
-        on_opened: Likewise for a batch that was just begun; the call may send it.
+        on_opened: Likewise for a batch that was just opened; the call may send it.
         on_lingering: Called with the loop time at which the first lingering batch is due.
         on_held: Called when a queue holds a batch and `watched` was False; it has then been set.
     """
@@ -94,7 +94,7 @@ class Accumulator(BatchCore):
         self.whole: set[ProducerBatch] = set()
         """Batches of `send_batch`: one ack stands for all their records, so they are not split."""
         self.transaction = 0
-        """Counts the transactions begun: a record for one transaction is not sent in another."""
+        """Counts the started transactions: a record for one transaction is not sent in another."""
         self._topic_ids: dict[str, UUID] = {}  # of the known topics, if the broker returned one
         self._rack = options.rack
         self.led = {}

@@ -15,7 +15,7 @@ def pieces(
 ) -> list[BatchBuilder]:
     """Copy the records of some builders, in order, into new ones of at most `limit` bytes each.
 
-    A larger record gets a builder of its own. Sealed bytes of the old builders are no longer
+    A larger record gets its own builder. Sealed bytes of the old builders are no longer
     valid.
     """
     from aiokafka_lite.record.record_set import RecordSet  # only splitting reads records

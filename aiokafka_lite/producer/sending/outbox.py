@@ -169,7 +169,7 @@ class Outbox:
             self.loop.call_soon(self._pass)
 
     def offer_at_once(self, queue: PartitionQueue) -> None:
-        """Offer a partition whose batch was just begun; the caller's state must be consistent.
+        """Offer a partition whose batch was just opened; the caller's state must be consistent.
 
         If the last request carried a single record, this one is probably alone too. It is then sent
         at once, instead of waiting for other records.
@@ -208,7 +208,7 @@ class Outbox:
                 self.on_mistake(error)
         elif self._waker is not None and not self._waker.done():
             self._waker.set_result(None)
-        # else the task is connecting, and sends when it is done
+        # otherwise the task is connecting, and sends when it is done
 
     async def run(self) -> None:
         """Connect whenever there is something to send, until cancelled."""

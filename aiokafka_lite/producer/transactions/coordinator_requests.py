@@ -47,7 +47,7 @@ _FEATURE: Final = "transaction.version"
 SILENT_FOR: Final = 3.0
 """Seconds without an answer before the coordinator is looked up, and between two look-ups."""
 _FIND_FOR: Final = 5.0
-"""Seconds for one coordinator look-up; nothing else is sent meanwhile, not even an abort."""
+"""Seconds for one coordinator lookup; nothing else is sent meanwhile, not even an abort."""
 _NO_TOPICS: Final = TopicIds({})
 
 

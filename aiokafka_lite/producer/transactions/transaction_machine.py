@@ -8,7 +8,7 @@ There are two generations of the protocol. In the older one a partition (or a gr
 offsets) is added to the transaction before anything is written to it, and the epoch stays the same
 from one transaction to the next. With `transaction.version` 2 (KIP-890) the first batch itself adds
 its partition, and each end assigns a new epoch, so that late requests cannot be mistaken for those
-of the next transaction. A transaction ends in the generation in which it was begun.
+of the next transaction. A transaction ends in the generation in which it began.
 
 Non-obvious:
 - A coordinator without an open transaction refuses to end one of the older generation. So if
@@ -194,7 +194,7 @@ class TransactionMachine:
     ) -> OffsetsOrder:
         """Commit offsets with the open transaction; the order is `done` when they are part of it.
 
-        If the consumer has given up a partition since the read, the transaction must be aborted.
+        If the consumer has lost a partition since the read, the transaction must be aborted.
 
         Raises:
             KafkaError: A fatal error, or the transaction must be aborted.
@@ -207,7 +207,7 @@ class TransactionMachine:
         return order
 
     def hold(self) -> None:
-        """Hold all requests of the transaction that was just begun until `release`.
+        """Hold all requests of the transaction that just began until `release`.
 
         The brokers are still ending the previous one.
         """
@@ -407,7 +407,7 @@ class TransactionMachine:
             self._pause(now)
 
     def _check_lease(self, order: OffsetsOrder) -> bool:
-        """Require an abort if the consumer has given up a partition of these offsets.
+        """Require an abort if the consumer has lost a partition of these offsets.
 
         The coordinator cannot detect this: a member may get the same generation back. This is
         checked before each request and after its answer, because the consumer's look-up of the

@@ -103,9 +103,9 @@ cdef class Slot:
     cdef object _clock
     cdef Tally _tally
     cdef object _suspended  # what a handler that has suspended is sent to by
-    cdef Py_ssize_t _most  # records that may still be begun
+    cdef Py_ssize_t _most  # records that may still be started
     cdef Py_ssize_t _unlooked  # of them, those before the next read of the clock
-    cdef double _until  # the clock's time from which no further record is begun
+    cdef double _until  # the clock's time from which no further record is started
 
     def __cinit__(self, queue not None, handler, Tally tally not None, clock=monotonic):
         if type(queue) is not deque:  # `Py_SIZE` is its length

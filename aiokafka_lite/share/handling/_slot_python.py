@@ -102,7 +102,7 @@ class Slot(Generic[_W]):
 
         Args:
             most: Maximum records.
-            within: Seconds after which no further record is begun; the clock is read once in
+            within: Seconds after which no further record is started; the clock is read once in
                 `LOOK_EVERY` records.
 
         Raises:

@@ -59,7 +59,7 @@ class LinkConnection:
         return connection
 
     def ready(self) -> Connection | None:
-        """Return what `open` would return if no new connection is needed, else None."""
+        """Return what `open` would return if no new connection is needed, otherwise None."""
         current = self._connection
         if current is None or current.closed:
             return None

@@ -31,7 +31,7 @@ class Opening:
 
     @property
     def missing(self) -> Collection[TopicPartition]:
-        """The partitions that the wait is for."""
+        """The partitions that the wait concerns."""
         return self._missing
 
     async def wait(

@@ -224,7 +224,7 @@ class Acknowledgement:
 
 
 def awaiting(acknowledgement: Acknowledgement) -> Generator[Any, None, float | None]:
-    """`await acknowledgement`. Each wait has a future of its own, so that cancelling one affects no
+    """`await acknowledgement`. Each wait has its own future, so that cancelling one affects no
     other."""
     yield from until_settled(acknowledgement)
     return acknowledgement.result()

@@ -405,7 +405,7 @@ async def test_every_error_of_a_transactional_id(
 async def test_a_hanging_transaction_is_aborted_once_its_partition_has_a_leader(
     brokers: FakeCluster, admin: AIOKafkaAdminClient
 ) -> None:
-    """The errors of the look-up are retried by their classes, not by the table of the request."""
+    """Errors of the lookup are retried by their classes, not by the table of the request."""
     fault = brokers.control(
         ApiKey.METADATA,
         when=lambda request: request.topics is not None,

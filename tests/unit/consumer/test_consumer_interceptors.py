@@ -82,7 +82,7 @@ async def test_interceptors_may_change_and_drop_records(
     async with make("orders", interceptors=(Odd(), spy)) as consumer:
         seen = [await consumer.getone(), await consumer.getone()]
         assert [record.value for record in seen] == spy.consumed == [b"v1!", b"v3!"]
-        # Nothing is left, and the position moves past the last one all the same.
+        # No record remains, and the position still moves past the last one.
         assert await consumer.getmany(timeout_ms=100) == {}
         assert await consumer.position(TP0) == 5
 

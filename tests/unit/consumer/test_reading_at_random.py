@@ -211,7 +211,7 @@ class Walk:
         for tp in self.some(1):
             self.models[tp].position = 0  # it may be anywhere, until it is known
             there, self.models[tp].there = self.models[tp].there, set()
-            with contextlib.suppress(KafkaError):  # the position is looked up all the same
+            with contextlib.suppress(KafkaError):  # the position is still looked up
                 await self.consumer.seek_to_end(tp)
             try:
                 self.models[tp].position = await self.consumer.position(tp)

@@ -710,7 +710,7 @@ def test_a_failed_authentication_is_reported_and_the_place_is_kept(search: bool)
         if attempts == 50:
             machine.retry(script.now)
     assert fails == 2  # once until the application continues to read
-    assert 80 < attempts < 120  # once a second in the end
+    assert 80 < attempts < 120  # eventually once per second
     assert (machine.state, machine.generation, machine.member_id) == (S.STABLE, 1, "me")
     machine.on_coordinator(script.now)
     script.beat()

@@ -180,7 +180,7 @@ def test_every_error_in_every_state(code: int, state: MemberState) -> None:
                     assert isinstance(step, FindCoordinator)
                     machine.on_coordinator(hand.now)
             hand.now += 0.5
-        assert machine.state is MemberState.UNSUBSCRIBED  # sooner or later it gives up
+        assert machine.state is MemberState.UNSUBSCRIBED  # eventually it stops retrying
     elif code in FENCING or (code == GONE and state is not JOINING):
         lost = [step for step in hand.steps() if isinstance(step, Lost)]
         assert lost == ([Lost(held)] if held else [])
@@ -270,7 +270,7 @@ def test_coordinator_lookups_that_fail_are_repeated_with_backoff(state: MemberSt
         assert searches == 2
     else:
         assert machine.state is state
-        assert 50 <= searches <= 70  # once a second in the end
+        assert 50 <= searches <= 70  # eventually once per second
 
 
 @pytest.mark.parametrize("state", [RECONCILING, ACKNOWLEDGING, STABLE])

@@ -82,7 +82,7 @@ def test_racks_are_those_of_the_replicas_and_outlast_a_broker() -> None:
     layouts = Layouts()
     first = layouts.of({"t"}, metadata(topic(2), {0: "a", 1: "b", 2: "c"}), 0.0)
     assert first["t"].racks == (frozenset("ab"), frozenset("bc"))
-    # One is down, and for one a coordinator look-up returned only the address.
+    # One is down, and for one a coordinator lookup returned only the address.
     assert layouts.of({"t"}, metadata(topic(2), {0: "a", 1: None}), 1.0) == first
     moved = layouts.of({"t"}, metadata(topic(2), {0: "a", 1: "z", 2: "c"}), 2.0)
     assert moved["t"].racks == (frozenset("az"), frozenset("zc"))

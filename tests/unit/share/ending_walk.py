@@ -11,7 +11,7 @@ Invariants, checked with the brokers' state of each delivery:
 - What a handler finished is accepted, unless its lock ended or its broker could not be reached.
 - The result of an acceptance is true: confirmed only if applied, refused only if not.
 - Each call ends by its documented time, and nothing stays acquired after `stop`.
-- In the end, each record was accepted or rejected, or has used up its deliveries.
+- At the end, each record was accepted or rejected, or has used up its deliveries.
 
 Idle time is skipped, and nothing depends on the kernel or the system clock: a seed repeats its
 walk.
