@@ -83,7 +83,7 @@ class Reporter:
         target: Where the group is.
         group: Its id.
         name: Of the connection, and the member's id.
-        topics: What it subscribes to by name.
+        topics: The topics that it subscribes to by name.
         version: Of ConsumerGroupHeartbeat.
         fields: Of its first report, as they are called there.
     """

@@ -135,7 +135,7 @@ async def test_a_leader_that_joins_while_others_sync(compare: Compare) -> None:
         await a.beat_until()
         await a.join()
         await b.joined()
-        await a.join()  # with nothing changed, before it shared out: the same generation
+        await a.join()  # without a change, before it assigned: the same generation
         b.begin_sync()
         await b.waits_to_sync()
         a.protocols = [("range", b"changed")]
@@ -204,7 +204,7 @@ async def test_incompatible_protocols(compare: Compare) -> None:
         ):
             await worker.sync(**wrong)
         worker.protocols = [("eager", b"")]
-        await worker.join()  # even alone it may not change to what it did not support
+        await worker.join()  # even alone it may not change to an assignor that it did not support
 
     await compare(scenario)
 

@@ -21,12 +21,12 @@ STEPS: Final = 30
 
 
 class Crowd:
-    """Four members, two of which share an instance id, and what happens to them.
+    """Four members, two of which share an instance id, and their events.
 
     Args:
         target: Where.
         group: Its id.
-        topics: What there is to read.
+        topics: The topics to read.
         random: Decides; the same on both clusters.
     """
 

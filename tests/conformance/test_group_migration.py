@@ -115,7 +115,7 @@ async def test_classic_members_join_a_consumer_group(compare: Compare) -> None:
         await synced(old)
         await old.beat()
         await describe(target, group)
-        await target.ask(other.join_request(), 9, "other")  # no assignor in common
+        await target.ask(other.join_request(), 9, "other")  # no common assignor
         other.protocols, other.protocol_type = [("range", b"")], "connect"
         await target.ask(other.join_request(), 9, "other")
         old.generation += 1

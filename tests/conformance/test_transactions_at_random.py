@@ -20,7 +20,7 @@ from tests.conformance.transactional import Writer, transactional
 
 STEPS = 60
 SEEDS = range(8)
-ACTIONS = "ppppppeeeeaaioOl"  # how often each is taken
+ACTIONS = "ppppppeeeeaaioOl"  # repeated by their weight
 NOBODY = 5_000_000
 
 

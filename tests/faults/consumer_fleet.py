@@ -22,7 +22,7 @@ MEMBERS = 2  # of a process
 
 
 def member_plans(process: int) -> list[MemberPlan]:
-    """The members of a process: each reads in another way; those of process 2 commit by the
+    """The members of a process: each reads in a different way; those of process 2 commit by the
     timer, those of process 3 are static."""
     ways = ["lists", "impatient", "records", "lists", "records", "lists", "lists", "records"]
     plans = []
@@ -87,7 +87,7 @@ class Fleet:
         """Send SIGTERM to all; they leave their group cleanly.
 
         Raises:
-            AssertionError: One did not end, or not well.
+            AssertionError: A process did not end, or failed.
         """
         await asyncio.gather(*(self._end(number) for number in self.nodes))
         self.look()

@@ -42,7 +42,7 @@ class Tally:
         given: Number of records returned in total.
         generations: Number of generations, which is the number of rebalances.
         lives: Number of member starts.
-        overlaps: How often a partition was taken over from a member that had not released it
+        overlaps: The number of partitions taken over from a member that had not released it
             because it was killed, stopped, or removed from the group without its knowledge.
         longest_stop: Seconds.
     """

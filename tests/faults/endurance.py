@@ -2,7 +2,7 @@
 
     python -m tests.faults.endurance --hours 4 --minutes 15 --seed 1 --output FOLDER
 
-A piece is a cluster of three brokers for some minutes of trouble: a producer, a consumer group, an
+A piece is a cluster of three brokers with some minutes of faults: a producer, a consumer group, an
 exactly-once group and a share group run at the same time, each with the ledger of its chaos run,
 all kinds of clients on a topic that is deleted and created again, a Spark stream whose driver is
 killed, and a service whose memory, descriptors and tasks must not grow. Meanwhile brokers are
@@ -83,10 +83,10 @@ class Piece:
     Attributes:
         number: Counted from 0.
         seed: Of its faults and workloads.
-        minutes: Of trouble.
+        minutes: The minutes of faults.
         protocol: Of the consumer group and the exactly-once group.
         version: The release of the brokers at the beginning.
-        lanes: Lane to "passed" or the first thing that was wrong.
+        lanes: Lane to "passed" or its first problem.
         faults: Number of faults by kind.
         processes: By program: how many there were, and the most KiB, descriptors and threads of
             one.
@@ -191,7 +191,7 @@ async def play_piece(piece: Piece, folder: Path, lanes: Sequence[str]) -> None:
     """Play one piece, and fill in its results.
 
     Args:
-        piece: What to play.
+        piece: The piece to play.
         folder: For the output of its lanes, and the faults; has a folder for each lane.
         lanes: The workloads.
     """

@@ -41,7 +41,7 @@ EVERY = 5.0  # seconds between two measurements
 BURST = 50  # records at a time
 PAUSE = 0.25  # seconds between two bursts
 TOPIC, GROUP, COPIES = "steady", "steady", "steady-copies"
-CALM = 60.0  # seconds of peace that end the run, in which outages' connections close
+CALM = 60.0  # seconds without faults at the end, in which outages' connections close
 IDLE = 20_000  # milliseconds after which an unused connection is closed
 REPEATS_A_MINUTE = 60  # of one log line
 SLACKS: Final = {"descriptors": 3, "sockets": 3, "tasks": 4, "threads": 2, "objects": 3000}
@@ -49,7 +49,7 @@ SLACKS: Final = {"descriptors": 3, "sockets": 3, "tasks": 4, "threads": 2, "obje
 
 
 class Sample(NamedTuple):
-    """What the process uses at one time.
+    """The resources of the process at one time.
 
     Attributes:
         memory: KiB.
@@ -65,7 +65,7 @@ class Sample(NamedTuple):
 
 
 def measure() -> Sample:
-    """What the process uses now."""
+    """The current resources of the process."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     targets = []
@@ -83,7 +83,7 @@ def measure() -> Sample:
 
 
 class Gauge:
-    """What the process uses.
+    """The resources of the process.
 
     Attributes:
         samples: The time since the start, in seconds, and the measurement.

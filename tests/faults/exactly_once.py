@@ -151,7 +151,7 @@ class Worker:
             await asyncio.wait([ending])
 
     async def _doze(self, calm: asyncio.Event) -> None:
-        """Sleep from time to time, for so long that others may own its partitions afterwards."""
+        """Sleep from time to time, long enough that others may own its partitions afterwards."""
         if self.random.random() < 0.05 and not calm.is_set():
             self.events["slept"] += 1
             await asyncio.sleep(SESSION * self.pace * 1.5)

@@ -36,7 +36,7 @@ class Run:
     """The parameters of one run.
 
     Attributes:
-        seconds: Of trouble.
+        seconds: The seconds of faults.
         api: "hand" or "once".
     """
 
@@ -107,7 +107,7 @@ def play(run: Run, folder: Path, slots: Queue[int]) -> tuple[Run, str]:
             finds its port taken by another run.
 
     Returns:
-        The run, and "passed" or what went wrong in a line.
+        The run, and "passed" or the problem in one line.
     """
     output = folder / f"run-{run.number:03}.txt"
     command = [sys.executable, "-m", "pytest", TEST, "-s", "-q", "-p", "no:cacheprovider"]

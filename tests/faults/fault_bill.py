@@ -1,4 +1,4 @@
-"""The cost of each fault: how long records stop flowing, for three clients side by side.
+"""The cost of each fault: how long records stop flowing, compared for three clients.
 
     python -m tests.faults.fault_bill --repeats 5 --seed 1 --output FOLDER
 
@@ -181,7 +181,7 @@ class Bill:
             await asyncio.sleep(0.5)
 
     def look(self) -> None:
-        """Read what has arrived since."""
+        """Read the records that have arrived since."""
         for client in CLIENTS:
             path = self._folder / f"{client}.journal"
             if not path.exists():

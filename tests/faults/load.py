@@ -45,7 +45,7 @@ class Load:
         rate: Records per second in total.
         senders: The number of `send_and_wait` senders; there are a twentieth as many of each other
         kind.
-        seed: Of what differs between senders.
+        seed: The seed of the differences between senders.
     """
 
     def __init__(

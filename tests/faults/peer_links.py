@@ -20,7 +20,7 @@ class PeerLinks:
     """Proxies between all pairs of nodes; listens for as long as the `async with` lasts.
 
     Args:
-        count: How many nodes.
+        count: The number of nodes.
 
     Attributes:
         ports: Ports of the internal listener and of the controller, by node.

@@ -343,7 +343,7 @@ async def play_recreations(
     Args:
         bootstrap: Of the cluster.
         seed: Of the times.
-        seconds: How long.
+        seconds: The duration.
         happenings: Counts "recreate".
         share: As for `Clients`.
         modern: As for `Clients`.

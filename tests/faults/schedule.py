@@ -31,8 +31,8 @@ class Fault:
     Attributes:
         kind: A method of the stage.
         node: The affected node; -1 for all of them.
-        seconds: How long it lasts.
-        pause: Seconds of peace after it.
+        seconds: Its duration.
+        pause: Seconds without faults after it.
     """
 
     kind: str
@@ -96,7 +96,7 @@ def cluster_faults(
 
     Args:
         longest: Seconds that one lasts, at most.
-        longest_pause: Seconds of peace after it, at most.
+        longest_pause: Maximum seconds without faults after it.
         kinds: The kinds to draw from.
     """
     draw = random.Random(f"cluster {seed}")

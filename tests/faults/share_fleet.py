@@ -72,7 +72,7 @@ class ShareFleet:
         """Send SIGTERM to all; they leave their group cleanly.
 
         Raises:
-            AssertionError: One did not end, or not well.
+            AssertionError: A process did not end, or failed.
         """
         await asyncio.gather(*(self._end(node) for node in self.nodes))
         self.look()
@@ -198,7 +198,7 @@ class LeaderWatch:
         self._troubles: list[tuple[int, int, int]] = []
 
     def on_trouble(self, node: int, begin: int, end: int) -> None:
-        """A broker was in trouble; -1: any may have been."""
+        """A broker had a fault; -1: any may have had one."""
         self._troubles.append((node, begin, end))
 
     async def run(self) -> None:
@@ -222,7 +222,7 @@ class LeaderWatch:
                 await asyncio.sleep(LOOK_EVERY)
 
     def explain(self, causes: Causes) -> Causes:
-        """Add the times when brokers were in trouble, and when leaders moved."""
+        """Add the times at which brokers had faults, and at which leaders moved."""
         places = {place: list(self._intervals(seen)) for place, seen in self._seen.items()}
         cluster = [(begin, end + SLACK) for _, begin, end in self._troubles]
         return replace(causes, places=places, cluster=cluster)

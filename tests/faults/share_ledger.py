@@ -36,11 +36,11 @@ class Causes:
     """The intervals that explain why a lock ended early, in nanoseconds: (begin, end).
 
     Attributes:
-        lock: How long a lock lasts, in nanoseconds.
+        lock: The duration of a lock in nanoseconds.
         killed: When a journal's process was killed, by index.
         stopped: When it stood still, by index.
         places: When the leader of a partition was lost or moved.
-        cluster: When any broker was in trouble.
+        cluster: The times at which any broker had a fault.
     """
 
     lock: int

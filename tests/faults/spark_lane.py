@@ -32,7 +32,7 @@ SOURCE, SINK, PARTITIONS = "spark-input", "spark-output", 4
 LATER: Final = (0.0, 45.0)  # seconds from a driver's first micro-batch until it is killed
 CATCH_UP: Final = 900.0  # seconds until everything is copied, without further faults
 ENDS_WITHIN: Final = 180.0  # seconds for a driver to end cleanly, on a busy machine
-STUCK: Final = 300.0  # seconds without a new copy, in peace
+STUCK: Final = 300.0  # seconds without a new copy or faults
 FAILURES: Final = 20  # drivers that ended by themselves; faults may outlast their timeouts
 RATE: Final = 100  # records per second
 COUNT_EVERY: Final = 5.0  # seconds
@@ -59,7 +59,7 @@ class Driver:
 
     @property
     def batches(self) -> int:
-        """How many micro-batches have ended."""
+        """The number of micro-batches that have ended."""
         return len(list(self._folder.glob("batches/*")))
 
     def start(self) -> None:

@@ -400,7 +400,7 @@ async def real_stage(
 
 
 async def _hardware(stack: AsyncExitStack) -> Hardware:
-    """What can fail on this machine."""
+    """The hardware that can fail on this machine."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hardware-")))
     hardware = Hardware(await stack.enter_async_context(PeerLinks(3)))
     if clock_shift.missing() is None:

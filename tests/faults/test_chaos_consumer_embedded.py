@@ -1,6 +1,6 @@
 """Chaos in a group on the embedded cluster, with the members, schedule and checks of the real one.
 
-CHAOS_SEED is the first of the seeds, CHAOS_SEEDS how many of them are played.
+CHAOS_SEED is the first seed, CHAOS_SEEDS the number of seeds.
 """
 
 import asyncio

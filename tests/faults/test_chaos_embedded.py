@@ -3,7 +3,7 @@
 It uses two transports: one whose socket takes any number of a request's bytes at a time, or then
 fails; and TLS, on which SASL sessions are renewed all the time.
 
-CHAOS_SEED is the first of the seeds, CHAOS_SEEDS how many of them are played.
+CHAOS_SEED is the first seed, CHAOS_SEEDS the number of seeds.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Transactions on a failing embedded cluster: each is read whole or not at all, as reported.
 
-CHAOS_SEED is the first of the seeds, CHAOS_SEEDS how many of them are played.
+CHAOS_SEED is the first seed, CHAOS_SEEDS the number of seeds.
 """
 
 import asyncio

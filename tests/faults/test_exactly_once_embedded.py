@@ -1,7 +1,7 @@
 """Read, process, write, in a group whose members die and stall, on a failing cluster: the output of
 each input appears exactly once, and in order.
 
-CHAOS_SEED is the first of the seeds, CHAOS_SEEDS how many of them are played.
+CHAOS_SEED is the first seed, CHAOS_SEEDS the number of seeds.
 """
 
 import asyncio

@@ -114,7 +114,7 @@ async def test_an_isolated_broker_loses_its_leaderships_and_does_not_notice() ->
         assert leaders(stage, 0) == {0, 1, 2}
         isolated = asyncio.create_task(stage.isolate(0, 25.0))
         await until(lambda: leaders(stage, 1) == {1, 2} == leaders(stage, 2))
-        # It runs, and answers those who reach it; nothing has reached it since.
+        # It runs, and responds to reachable clients; nothing has reached it since.
         assert not isolated.done()
         assert leaders(stage, 0) == {0, 1, 2}
         await isolated

@@ -19,7 +19,7 @@ async def proxy() -> AsyncIterator[Proxy]:
                 writer.write(data)
                 await writer.drain()
         except OSError:
-            pass  # cut, as some of these tests want it
+            pass  # cut, as intended by some of these tests
         writer.close()
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)

@@ -57,7 +57,7 @@ def refused(key: ApiKey, code: int) -> State:
 
 
 async def in_peace(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:
-    """Nothing is wrong."""
+    """Without a fault."""
 
 
 async def all_brokers_are_paused(cluster: FakeCluster, consumer: AIOKafkaConsumer) -> None:
@@ -148,7 +148,7 @@ def make(cluster: FakeCluster, kind: str, **options: Any) -> AIOKafkaConsumer:
 
 
 class Listener(ConsumerRebalanceListener):
-    """Its callbacks last as long as the test wants.
+    """Its callbacks last as long as the test requires.
 
     Attributes:
         lasts: The callback that does not return.

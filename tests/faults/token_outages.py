@@ -10,7 +10,7 @@ from tests.faults.address_changes import TOPIC, Traffic
 from tests.oidc_server import Answer, OidcServer, Received, success, unsigned_jwt
 
 LIFETIME: Final = 4
-"""Seconds that a token lives."""
+"""The lifetime of a token in seconds."""
 
 
 async def check_outages(bootstrap: str, rounds: int, outage: float) -> tuple[Traffic, int]:

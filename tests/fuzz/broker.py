@@ -75,7 +75,7 @@ class Fuzz:
     Args:
         seed: Seed of the run.
         nodes: The number of brokers.
-        oddity: How often a value is absurd.
+        oddity: The share of absurd values.
         refusing: True if the client has no permissions.
         cpu_limit: Seconds of CPU time that a request may take; None to not measure it.
         sharing: True to send requests of share groups, and those that write records for them; every

@@ -96,7 +96,7 @@ async def test_dead_cluster_makes_clients_unready_but_leaves_them_alive(
         await asyncio.to_thread(kafka.start, node)
         await until(all_are(S.STABLE, True, True), *clients)
         await asyncio.to_thread(kafka.pause, node)
-        # The producer is idle: it has to ask before it can notice.
+        # The producer is idle: it detects this only with a request.
         asking = asyncio.ensure_future(clients[1].client.ping(60))
         await until(all_are(S.RECONNECTING, False, True), *clients)
         await asyncio.to_thread(kafka.resume, node)

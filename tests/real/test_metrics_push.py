@@ -71,7 +71,7 @@ class Collecting:
         self.file = file
 
     def pushes(self, client_id: str) -> list[dict[str, Any]]:
-        """What a client has pushed."""
+        """The pushes of a client."""
         if not self.file.exists():
             return []
         text = self.file.read_text()
@@ -327,7 +327,7 @@ def _as_java(identity: bytes) -> str:
 
 
 async def outcomes(servers: str, unique: str) -> list[tuple[str, object]]:
-    """What a broker answers to a client that breaks every rule."""
+    """A broker's responses to a client that breaks every rule."""
     told: list[tuple[str, object]] = []
     settings = {"metrics": "org.b,org.a", "interval.ms": "3600000", "match": f"client_id={unique}"}
     async with AIOKafkaAdminClient(bootstrap_servers=servers) as admin:

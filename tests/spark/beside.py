@@ -55,7 +55,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass
 class Streamed:
-    """What a streaming query did.
+    """The results of a streaming query.
 
     Attributes:
         rows: All rows of the output, by topic, partition and offset.

@@ -1,4 +1,4 @@
-"""What `make pipeline` does, with fewer orders."""
+"""The run of `make pipeline`, with fewer orders."""
 
 import os
 import subprocess

@@ -43,7 +43,7 @@ Answer = Callable[[Any, int, int], Any]
 """The response to a request, with an error code for all of it and one for its only item."""
 
 
-# --- each request: what calls it, and its response
+# --- each request: its caller, and its response
 
 
 def left(request: Any, whole: int, item: int) -> Any:

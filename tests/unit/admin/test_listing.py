@@ -1,4 +1,4 @@
-"""Listing groups: every broker is asked, and each answers for itself."""
+"""Listing groups: every broker is queried, and each responds for its own groups."""
 
 import pytest
 

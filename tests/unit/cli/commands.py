@@ -54,7 +54,7 @@ class Shell:
         return done.stdout
 
     def fails(self, status: int, *arguments: str, stdin: bytes = b"") -> str:
-        """Run a command that has to fail, and return what it says on stderr."""
+        """Run a command that has to fail, and return its output on stderr."""
         done = self.run(*arguments, stdin=stdin)
         assert done.returncode == status, done
         return done.stderr.decode()

@@ -76,7 +76,7 @@ class Terminal:
         return status
 
     def _read(self) -> bool:
-        """Read what is there; False once the command has ended and nothing is left."""
+        """Read the available output; False once the command has ended and no output is left."""
         ended = self.process.poll() is not None
         if select.select([self._master], [], [], 0 if ended else 0.1)[0]:
             self.output += self._decoder.decode(os.read(self._master, 4096))

@@ -31,7 +31,7 @@ Start = Callable[..., tuple["subprocess.Popen[str]", str]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts brokers: `process, bootstrap = start("--brokers", "3")`; ends what is left."""
+    """Starts brokers: `process, bootstrap = start("--brokers", "3")`; ends the remaining ones."""
     started: list[subprocess.Popen[str]] = []
 
     def start_one(*options: str, prefix: tuple[str, ...] = ()) -> tuple[Any, str]:
@@ -70,7 +70,7 @@ def lasting_address(ports: int = 1) -> str:
 
 
 def end(process: "subprocess.Popen[str]", number: int | None = None) -> tuple[int, str, str]:
-    """Exit status, and what was printed after the first line."""
+    """Exit status, and the output after the first line."""
     if number is not None:
         process.send_signal(number)
     if process.stdout is not None and process.stdout.closed:

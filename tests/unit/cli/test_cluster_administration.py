@@ -37,7 +37,8 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Run:
-    """Runs a command, checks its status and what it prints on stderr, and returns its output."""
+    """Runs a command, checks its status and its output on stderr, and returns its output on
+    stdout."""
     monkeypatch.setenv("AIOKAFKA_LITE_BOOTSTRAP_SERVERS", cluster.bootstrap_servers)
     monkeypatch.setenv("AIOKAFKA_LITE_CONFIG", str(tmp_path / "config.toml"))
 

@@ -41,7 +41,7 @@ async def following(cluster: FakeCluster, *words: str) -> AsyncIterator["Added"]
 
 
 class Added:
-    """Asks for what was added, with the newest metadata."""
+    """Asks for the additions, with the newest metadata."""
 
     def __init__(self, discovery: Discovery) -> None:
         self._discovery = discovery

@@ -409,7 +409,7 @@ class SessionMachine(RuleBasedStateMachine):
     def _take(
         self, state: PartitionState, generation: int, offset: int, data: PartitionData
     ) -> None:
-        """What `Answers` does."""
+        """As `Answers` does."""
         if not data.error_code:
             state.source.highwater = data.high_watermark
         if not self.positions.is_current(state, generation):

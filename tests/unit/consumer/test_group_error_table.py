@@ -102,7 +102,7 @@ async def each_code(meet: Callable[[int], Any]) -> None:
 
 
 def of_group(group_id: str) -> Callable[[Any], bool]:
-    """Whether a request is about a group."""
+    """True if a request concerns a group."""
 
     def is_its_own(request: Any) -> bool:
         keys = getattr(request, "coordinator_keys", None) or [getattr(request, "key", None)]

@@ -1,4 +1,4 @@
-"""When and what the transport writes, tested with a recording asyncio transport."""
+"""The writes of the transport and their times, tested with a recording asyncio transport."""
 
 import asyncio
 import os

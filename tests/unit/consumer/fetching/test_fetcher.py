@@ -604,7 +604,7 @@ async def test_a_leader_in_a_fetch_response_is_used() -> None:
             bootstrap_servers=cluster.bootstrap_servers,
             auto_offset_reset="earliest",
             fetch_max_wait_ms=50,
-            retry_backoff_ms=60_000,  # nothing but the hint can be quick
+            retry_backoff_ms=60_000,  # only the hint can be fast
         )
         async with consumer:
             append(cluster, numbered(1))

@@ -65,7 +65,8 @@ def test_texts_contain_no_credentials() -> None:
 def exchange(
     proxy: Proxy, answers: bytes, host: str = "broker.example", port: int = 9092
 ) -> tuple[bytes, bytes]:
-    """What the client sends to a proxy with these answers, and which of them it does not read."""
+    """The client's bytes for a proxy with these responses, and the responses that it does not
+    read."""
     sent = b""
     handshake = proxy.handshake(host, port)
     wanted = next(handshake)
