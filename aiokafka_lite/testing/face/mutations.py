@@ -39,7 +39,7 @@ class Levers(Face):
         replication_factor: int = -1,
         configs: Mapping[str, str | None] | None = None,
     ) -> Topic:
-        """Create a topic that every broker knows immediately.
+        """Create a topic that is immediately in every broker's metadata.
 
         Args:
             name: The topic's name.
@@ -172,5 +172,5 @@ class Levers(Face):
         self._in_loop(lambda: self.state.groups.expire_offsets())
 
     def expire_producer_id(self, producer_id: int) -> None:
-        """Forget a producer id's sequences in every partition; its transactional id remains."""
+        """Delete a producer id's sequences in every partition; its transactional id remains."""
         self._in_loop(lambda: self.state.transactions.expire_producer_id(producer_id))
