@@ -78,8 +78,8 @@ async def test_options(
         ),
         (
             {"security_protocol": "SSL", "ssl_context": CONTEXT, "ssl_cafile": "ca.pem"},
-            "KafkaConfigurationError: `ssl_context` and the other `ssl_` options exclude each "
-            "other: the context already has its certificates and settings",
+            "KafkaConfigurationError: `ssl_context` cannot be combined with the other `ssl_` "
+            "options: the context already has its certificates and settings",
         ),
         (
             {"ssl_cafile": "ca.pem"},
