@@ -19,7 +19,7 @@ from aiokafka_lite import (
 )
 from aiokafka_lite.abc import AbstractTokenProvider
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.errors import AuthenticationFailedError
+from aiokafka_lite.errors import AuthenticationFailedError, KafkaError
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.oauth import ClientCredentials, Token, TokenSource, token_source
 from tests.oidc_server import Answer, OidcServer, Received, success, unsigned_jwt
@@ -33,6 +33,8 @@ SESSION_MS = 1500
 MARGIN = 0.05 * SESSION_MS / 1000
 """Clients re-authenticate at least this many seconds before a session ends. On a busy machine, a
 process may stand still for longer. The broker then closes the connection."""
+PATIENT = {"bootstrap_timeout_ms": 20_000}
+"""A session may end before the start of a client that stands still."""
 PASSWORD = "alice-secret, =\N{LATIN SMALL LETTER E WITH ACUTE}"
 
 
@@ -102,7 +104,7 @@ async def test_round_trip_over_several_sasl_sessions(
     guarded: KafkaCluster, mechanism: str, protocol: str
 ) -> None:
     """Records flow for three session lifetimes on the same connections."""
-    chosen = arguments(guarded, mechanism, protocol)
+    chosen = arguments(guarded, mechanism, protocol) | PATIENT
     consumer = AIOKafkaConsumer(**chosen, auto_offset_reset="latest")
     async with AIOKafkaProducer(**chosen) as producer, consumer:
         consumer.assign([TopicPartition("guarded", 0)])
@@ -174,7 +176,7 @@ async def test_locks_outlive_several_sasl_sessions(guarded: KafkaCluster) -> Non
 
 async def locks_outlive_sessions(guarded: KafkaCluster, group: str) -> bool:
     """Return False if the broker closed a connection because a process stood still."""
-    chosen = arguments(guarded, "SCRAM-SHA-512", "SASL_SSL")
+    chosen = arguments(guarded, "SCRAM-SHA-512", "SASL_SSL") | PATIENT
     async with (
         AIOKafkaShareConsumer("guarded", group_id=group, **chosen) as consumer,
         AIOKafkaProducer(**chosen) as producer,
@@ -185,21 +187,24 @@ async def locks_outlive_sessions(guarded: KafkaCluster, group: str) -> bool:
             await asyncio.sleep(0.1)
         kept = await reading
         connections = connections_of(consumer._core.cluster)
-        slowest, now, failure = 0.0, time.monotonic(), None
+        slowest, now = 0.0, time.monotonic()
         until = now + 3 * SESSION_MS / 1000
-        while now < until and failure is None:
-            await producer.send_and_wait("guarded", b"record")
-            failure = await (await consumer.getone()).accept()
-            # Kafka delivers only 2,000 records beyond one that is still locked.
-            await asyncio.sleep(0.01)
-            began, now = now, time.monotonic()
-            slowest = max(slowest, now - began)
+        try:
+            while now < until:
+                await producer.send_and_wait("guarded", b"record")
+                assert await (await consumer.getone()).accept() is None
+                # Kafka delivers only 2,000 records beyond one that is still locked.
+                await asyncio.sleep(0.01)
+                began, now = now, time.monotonic()
+                slowest = max(slowest, now - began)
+            assert (kept.value, kept.delivery_count) == (b"kept", 1)
+            assert await kept.accept() is None
+        except KafkaError:
+            if not any(connection.closed for connection in connections):
+                raise
         if any(connection.closed for connection in connections):
-            assert slowest > MARGIN
+            assert max(slowest, time.monotonic() - now) > MARGIN
             return False
-        assert failure is None
-        assert (kept.value, kept.delivery_count) == (b"kept", 1)
-        assert await kept.accept() is None
         return True
 
 
