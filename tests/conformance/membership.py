@@ -17,10 +17,15 @@ from aiokafka_lite.protocol.messages.sync_group import (
 )
 from tests.conformance.target import Target
 
-__all__ = ["Member", "new_group", "subscription"]
+__all__ = ["SHORT_REBALANCE_MS", "Member", "new_group", "subscription"]
 
 REBALANCE_IN_PROGRESS = 27
-NOT_YET = (14, 15, 16)  # a new coordinator is loading, and may not know yet that it is one
+
+SHORT_REBALANCE_MS = 6_000
+"""The rebalance timeout of members that a scenario lets miss it. What has to happen before it still
+happens in time if a process pauses for some seconds."""
+
+NOT_YET = (14, 15, 16)  # a fresh coordinator loads, and knows so itself later than others do
 
 
 async def new_group(target: Target) -> str:

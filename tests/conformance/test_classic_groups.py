@@ -11,7 +11,7 @@ from aiokafka_lite.protocol.messages.join_group import JoinGroupRequest, JoinGro
 from aiokafka_lite.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from aiokafka_lite.protocol.messages.sync_group import SyncGroupRequest
 from tests.conformance.conftest import Compare
-from tests.conformance.membership import Member, new_group, subscription
+from tests.conformance.membership import SHORT_REBALANCE_MS, Member, new_group, subscription
 from tests.conformance.target import Target
 
 RANGE = ("range", b"r")
@@ -287,7 +287,9 @@ async def test_pending_member_delays_the_others_until_it_leaves(compare: Compare
 async def test_member_that_does_not_rejoin_by_the_deadline_is_removed(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
-        a, b = (Member(target, group, name, rebalance_timeout_ms=1_500) for name in "ab")
+        a, b = (
+            Member(target, group, name, rebalance_timeout_ms=SHORT_REBALANCE_MS) for name in "ab"
+        )
         await a.join()
         await form(a)
         await b.begin_join()
@@ -304,7 +306,9 @@ async def test_member_that_does_not_rejoin_by_the_deadline_is_removed(compare: C
 async def test_member_that_never_syncs_is_removed(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
-        a, b = (Member(target, group, name, rebalance_timeout_ms=1_500) for name in "ab")
+        a, b = (
+            Member(target, group, name, rebalance_timeout_ms=SHORT_REBALANCE_MS) for name in "ab"
+        )
         await a.join()
         await form(a)
         await b.begin_join()
@@ -317,7 +321,7 @@ async def test_member_that_never_syncs_is_removed(compare: Compare) -> None:
         await b.beat()
         await a.join()
         await form(a)
-        c = Member(target, group, "c", rebalance_timeout_ms=1_500)
+        c = Member(target, group, "c", rebalance_timeout_ms=SHORT_REBALANCE_MS)
         await add(c, a)
 
     await compare(scenario)
@@ -325,7 +329,9 @@ async def test_member_that_never_syncs_is_removed(compare: Compare) -> None:
 
 async def test_a_group_whose_members_never_sync_becomes_empty(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
-        member = Member(target, await new_group(target), "a", rebalance_timeout_ms=1_000)
+        member = Member(
+            target, await new_group(target), "a", rebalance_timeout_ms=SHORT_REBALANCE_MS
+        )
         await member.join()
         await member.beat()
         await member.beat_until(25)

@@ -14,17 +14,23 @@ from aiokafka_lite.protocol.messages.describe_groups import DescribeGroupsReques
 from aiokafka_lite.protocol.messages.offset_commit import OffsetCommitRequest
 from aiokafka_lite.protocol.messages.offset_fetch import OffsetFetchResponse
 from tests.conformance.conftest import Compare
-from tests.conformance.membership import Member, new_group, subscription
-from tests.conformance.target import Scenario, Target
+from tests.conformance.membership import SHORT_REBALANCE_MS, Member, new_group, subscription
+from tests.conformance.target import PATIENCE, PAUSE, Scenario, Target
 from tests.conformance.test_classic_groups import add, form
 from tests.conformance.test_offsets import ask_for, commit
 from tools.kafka import KafkaCluster
 from tools.kafka.jars import KafkaNotAvailable
 
+# What has to happen before a limit is reached still does if a process pauses for some seconds.
+DELAY_MS: Final = 4_000
+SHORTEST_SESSION_MS: Final = 4_000
+KEPT_MS: Final = 5_000
+"""How long the offsets are kept that a scenario lets expire."""
+
 LIMITS: Final = {
-    "group.initial.rebalance.delay.ms": 1500,
+    "group.initial.rebalance.delay.ms": DELAY_MS,
     "group.max.size": 2,
-    "group.min.session.timeout.ms": 500,
+    "group.min.session.timeout.ms": SHORTEST_SESSION_MS,
     "group.max.session.timeout.ms": 20_000,
     "offset.metadata.max.bytes": 10,
     "offsets.retention.check.interval.ms": 300,
@@ -65,6 +71,16 @@ async def new_kept_group(target: Target) -> str:
     return group
 
 
+async def await_members(target: Target, group: str, count: int) -> None:
+    """Wait until a group has this many members, without recording."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            response = await target.quietly(DescribeGroupsRequest([group]), 5, "watcher")
+            if len(response.groups[0].members) == count:
+                return
+            await asyncio.sleep(PAUSE)
+
+
 async def test_initial_rebalance_delay(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_kept_group(target)
@@ -72,7 +88,7 @@ async def test_initial_rebalance_delay(compare_limited: Compare) -> None:
         await a.begin_join()
         await asyncio.sleep(0.8)
         await b.begin_join()
-        await asyncio.sleep(1.0)  # 1.8 s: the delay was prolonged, to 3 s
+        await asyncio.sleep(DELAY_MS / 1000 - 0.4)  # longer than the delay, which was doubled
         await a.waits_to_join()
         await b.waits_to_join()
         await a.joined()
@@ -88,7 +104,7 @@ async def test_leaving_during_the_initial_delay(compare_limited: Compare) -> Non
         a, b = (short(target, group, name, instance_id=name) for name in "ab")
         await a.begin_join()
         await b.begin_join()
-        await asyncio.sleep(0.3)
+        await await_members(target, group, 2)
         leaving = short(target, group, "admin", instance_id="b")
         await leaving.leave()
         await b.joined()
@@ -101,7 +117,9 @@ async def test_leaving_during_the_initial_delay(compare_limited: Compare) -> Non
 async def test_group_size_limit(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_kept_group(target)
-        a, b, c = (short(target, group, name, rebalance_timeout_ms=2_000) for name in "abc")
+        a, b, c = (
+            short(target, group, name, rebalance_timeout_ms=SHORT_REBALANCE_MS) for name in "abc"
+        )
         await a.join()
         await form(a)
         await add(b, a)
@@ -122,17 +140,17 @@ async def test_group_size_limit(compare_limited: Compare) -> None:
 async def test_session_timeout_limits(compare_limited: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_kept_group(target)
-        for session_ms in (499, 20_001):
+        for session_ms in (SHORTEST_SESSION_MS - 1, 20_001):
             request = short(target, group, "a", session_timeout_ms=session_ms).join_request()
             await target.ask(request, 9)
-        member = short(target, group, "a", session_timeout_ms=500)
+        member = short(target, group, "a", session_timeout_ms=SHORTEST_SESSION_MS)
         await member.join()
         await form(member)
-        await asyncio.sleep(1.0)
+        await await_members(target, group, 0)
         await member.beat()
-        forgotten = short(target, group, "b", session_timeout_ms=500)
+        forgotten = short(target, group, "b", session_timeout_ms=SHORTEST_SESSION_MS)
         await forgotten.meet()
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(SHORTEST_SESSION_MS / 1000 + 0.5)
         await target.ask(forgotten.join_request(), 9)
 
     await compare_limited(scenario)
@@ -162,7 +180,7 @@ async def test_expired_offsets_and_groups_are_removed(compare_limited: Compare) 
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)
         group = await new_group(target)
-        await target.ask(kept_for(commit(group, topic, 1), 500), 4)
+        await target.ask(kept_for(commit(group, topic, 1), KEPT_MS), 4)
         await target.ask(ask_for(group, 7, topic), 7)
         await target.until(ask_for(group, 7, topic), 7, is_gone)
 

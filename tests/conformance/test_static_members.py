@@ -10,7 +10,7 @@ from aiokafka_lite.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.conformance.conftest import Compare
-from tests.conformance.membership import Member, new_group
+from tests.conformance.membership import SHORT_REBALANCE_MS, Member, new_group
 from tests.conformance.target import Target
 from tests.conformance.test_classic_groups import RANGE, ROBIN, add, form
 
@@ -128,8 +128,7 @@ async def test_static_members_stay_for_their_session(compare: Compare) -> None:
                 group,
                 name,
                 instance_id=name,
-                session_timeout_ms=30_000 if name != "b" else 6_000,
-                rebalance_timeout_ms=1_500,
+                rebalance_timeout_ms=SHORT_REBALANCE_MS,
             )
             for name in "abc"
         )
@@ -151,8 +150,10 @@ async def test_static_members_stay_for_their_session(compare: Compare) -> None:
 async def test_static_member_returns_before_its_sync(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         group = await new_group(target)
-        a = Member(target, group, "a", rebalance_timeout_ms=2_000)
-        old = Member(target, group, "old", instance_id="one", rebalance_timeout_ms=2_000)
+        a = Member(target, group, "a", rebalance_timeout_ms=SHORT_REBALANCE_MS)
+        old = Member(
+            target, group, "old", instance_id="one", rebalance_timeout_ms=SHORT_REBALANCE_MS
+        )
         await a.join()
         await form(a)
         await old.begin_join()
@@ -160,7 +161,9 @@ async def test_static_member_returns_before_its_sync(compare: Compare) -> None:
         await a.join()
         await old.joined()
         await a.sync({a.member_id: b"mine", old.member_id: b"yours"})
-        back = Member(target, group, "back", instance_id="one", rebalance_timeout_ms=2_000)
+        back = Member(
+            target, group, "back", instance_id="one", rebalance_timeout_ms=SHORT_REBALANCE_MS
+        )
         await back.join()
         await back.sync()
         await a.beat()
