@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from tools.kafka import docker, jars, wire
 from tools.kafka.broker import BrokerFailed
@@ -59,6 +59,12 @@ class OwnCluster(RealKafka, Protocol):
 
     def resume(self, node_id: int) -> None:
         """Resume a suspended node."""
+
+
+UNFENCED: Final[Mapping[str, object]] = {"broker.session.timeout.ms": 60_000}
+"""For a broker that is never killed. If a busy machine did not schedule it for the harness's six
+seconds, its controller would fence it: its partitions would lose their leader, get another epoch,
+and all coordinators would load their state again."""
 
 
 class GivenKafka:
@@ -114,26 +120,30 @@ def open_kafka() -> Iterator[RealKafka]:
     if bootstrap_servers:
         yield _answering(GivenKafka(bootstrap_servers))
         return
-    with open_cluster(1) as cluster:
+    with open_cluster(1, UNFENCED) as cluster:
         yield cluster
 
 
 @contextlib.contextmanager
-def open_cluster(nodes: int) -> Iterator[OwnCluster]:
+def open_cluster(nodes: int, config: Mapping[str, object] | None = None) -> Iterator[OwnCluster]:
     """A new cluster whose nodes may be killed: in Docker, or from jars.
+
+    Args:
+        nodes: How many brokers.
+        config: Broker settings that override the harness's.
 
     Raises:
         KafkaNotAvailable: Neither is available.
         BrokerFailed: The cluster does not start.
     """
     if docker.missing() is None:
-        with docker.DockerCluster(nodes) as in_docker:
+        with docker.DockerCluster(nodes, config) as in_docker:
             yield in_docker
         return
     no_jars = jars.missing()
     if no_jars is not None:
         raise jars.KafkaNotAvailable(f"{docker.missing()}; {no_jars}")
-    with KafkaCluster(jars.resolve_newest(), nodes) as cluster:
+    with KafkaCluster(jars.resolve_newest(), nodes, config) as cluster:
         yield cluster
 
 
