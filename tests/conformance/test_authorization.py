@@ -74,6 +74,7 @@ PRODUCER = {"producer_id": 4321, "producer_epoch": 0, "base_sequence": 0}
 IDEMPOTENT = make_batch((NOW, b"k", b"v"), **PRODUCER)
 TRANSACTIONAL = make_batch((NOW, b"k", b"v"), **PRODUCER, transactional=True)
 
+GROUP_RESOURCE = 32
 Grant = tuple[str, Operation, Resource, str]
 Case = tuple[Request, int]
 
@@ -101,6 +102,15 @@ async def grant(target: Target, grants: Sequence[Grant], deny: Sequence[Grant] =
     await target.published()
 
 
+async def assign_at_once(target: Target, group: str) -> None:
+    """Let a group assign at each heartbeat, however long after the last assignment it comes."""
+    changes = [incremental_alter_configs.AlterableConfig("consumer.assignment.interval.ms", 0, "0")]
+    resource = incremental_alter_configs.AlterConfigsResource(GROUP_RESOURCE, group, changes)
+    request = incremental_alter_configs.IncrementalAlterConfigsRequest([resource])
+    response = await target.quietly(request, 1, "admin")
+    assert not response.responses[0].error_code, response
+
+
 async def walk(
     compare: Compare,
     users: Sequence[str],
@@ -117,6 +127,7 @@ async def walk(
             await asyncio.sleep(0.05)
         await target.coordinator_of(names.group)
         await target.coordinator_of(names.txn, 1)
+        await assign_at_once(target, f"{names.group}-new")
         await grant(target, *grants(names))
         for user in users:
             for request, version in cases(names):
@@ -400,17 +411,16 @@ def admin_cases(names: Names) -> list[Case]:
         )
         for topic in both
     ]
-    group_resource = 32
     others = [
         describe_configs.DescribeConfigsResource(*one, ["consumer.session.timeout.ms"])
-        for one in ((group_resource, names.group), (topic_resource, names.missing))
+        for one in ((GROUP_RESOURCE, names.group), (topic_resource, names.missing))
     ]
     changed_others = [
         incremental_alter_configs.AlterConfigsResource(
             kind, name, [incremental_alter_configs.AlterableConfig(key, 0, value)]
         )
         for kind, name, key, value in (
-            (group_resource, names.group, "consumer.session.timeout.ms", "46000"),
+            (GROUP_RESOURCE, names.group, "consumer.session.timeout.ms", "46000"),
             (broker_resource, "0", "log.cleaner.threads", "2"),
         )
     ]
