@@ -98,6 +98,7 @@ async def placed(target: Target, *replicas: list[int]) -> str:
     (created,) = (await target.quietly(request, 5)).topics
     assert not created.error_code
     await in_sync(target, name, *map(len, replicas))
+    await target.known_everywhere(name, len(replicas))
     return name
 
 

@@ -19,10 +19,13 @@ GOOD: Final = make_batch((NOW, b"k", b"v"), (NOW + 5, None, b"w"))
 
 
 def produce(topic: str, *records: bytes, acks: int = -1) -> ProduceRequest:
-    """A batch, or bytes in its place, for each partition from 0 on."""
+    """A batch, or bytes in its place, for each partition from 0 on.
+
+    A broker waits for replicas longer than one of them may pause.
+    """
     data = [PartitionProduceData(index, batch) for index, batch in enumerate(records)]
     return ProduceRequest(
-        acks=acks, timeout_ms=3000, topic_data=[TopicProduceData(topic, partition_data=data)]
+        acks=acks, timeout_ms=20_000, topic_data=[TopicProduceData(topic, partition_data=data)]
     )
 
 

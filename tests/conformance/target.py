@@ -224,7 +224,8 @@ class Target:
         return f"{prefix}-{self._suffix}-{next(self._names[prefix])}"
 
     async def topic(self, partitions: int = 1, **configs: object) -> str:
-        """Create a topic and wait until every leader serves it, without recording.
+        """Create a topic and wait until every broker knows it and every leader serves it, without
+        recording.
 
         Raises:
             BrokerResponseError: It could not be created.
@@ -238,7 +239,24 @@ class Target:
             raise for_code(created.error_code)(created.error_message or "")
         for partition in range(partitions):
             await self._await_leader(name, partition)
+        await self.known_everywhere(name, partitions)
         return name
+
+    async def known_everywhere(self, topic: str, partitions: int = 1) -> None:
+        """Wait until every broker knows a topic and its leaders, without recording.
+
+        Each learns of it in its own time, and until then answers that there is no such topic.
+        """
+        brokers = (await self.quietly(MetadataRequest([]), 9, "topics")).brokers
+        request = MetadataRequest([MetadataRequestTopic(name=topic)], False)
+        async with asyncio.timeout(PATIENCE):
+            for broker in brokers if len(brokers) > 1 else ():
+                while True:
+                    answer = await self.quietly(request, 9, f"topics@{broker.node_id}")
+                    leaders = [each.leader_id for each in answer.topics[0].partitions]
+                    if len(leaders) == partitions and min(leaders) >= 0:
+                        break
+                    await asyncio.sleep(PAUSE)
 
     async def published(self) -> None:
         """Wait until all changes so far are in force on the first broker, without recording.

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from aiokafka_lite.errors import InvalidFetchSessionEpoch
 from aiokafka_lite.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -187,7 +188,12 @@ async def test_two_requests_in_one_epoch(compare: Compare) -> None:
         task = target.start(waiting, BY_NAME, "first")
         await asyncio.sleep(0.2)
         client.epoch += 1
-        await client.ask({})
+        # A broker that has not read the first request yet refuses the epoch of the second one.
+        await target.until(
+            client.request({}),
+            BY_NAME,
+            lambda answer: answer.error_code != InvalidFetchSessionEpoch.errno,
+        )
         await target.settle(task)
 
     await compare(scenario)

@@ -48,6 +48,7 @@ async def test_preferred_read_replica(compare3: Compare) -> None:
         replicas = [CreatableReplicaAssignment(0, nodes[:2])]
         wanted = CreatableTopic(topic, -1, -1, replicas)
         await target.quietly(CreateTopicsRequest([wanted], timeout_ms=20_000), 5, "topics")
+        await target.known_everywhere(topic)
         leader, follower, stranger = (f"main@{node}" for node in nodes)
         await target.until(
             produce(topic, GOOD),

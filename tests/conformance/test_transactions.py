@@ -520,7 +520,8 @@ async def test_a_dangling_transaction(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic()
         writer, bystander = await writer_on(target), await writer_on(target)
-        await writer.init(timeout_ms=100)
+        # Long enough for the first record, even if the broker pauses before it stores it.
+        await writer.init(timeout_ms=4_000)
         await bystander.init()
         await writer.produce(topic, 0, version=12)
         await bystander.produce(topic, 0, version=12)

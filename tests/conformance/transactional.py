@@ -183,7 +183,7 @@ class Writer:
     ) -> Any:
         """Produce any batch under this transactional id."""
         data = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch)])]
-        request = ProduceRequest(self.name, acks=-1, timeout_ms=3000, topic_data=data)
+        request = ProduceRequest(self.name, acks=-1, timeout_ms=20_000, topic_data=data)
         return await self.target.ask(request, version, self._on)
 
     async def end(
