@@ -25,7 +25,7 @@ SHORT_REBALANCE_MS = 6_000
 """The rebalance timeout of members that a scenario lets miss it. What has to happen before it still
 happens in time if a process pauses for some seconds."""
 
-NOT_YET = (14, 15, 16)  # a fresh coordinator loads, and knows so itself later than others do
+NOT_YET = (14, 15, 16)  # a new coordinator is loading, and may not know yet that it is one
 
 
 async def new_group(target: Target) -> str:
