@@ -23,6 +23,9 @@ from tools.kafka.releases import FALLBACK
 PARTITIONS = 6
 EACH = 20  # records per partition
 SETTLES_IN = 40.0  # seconds
+SESSION_MS = 30_000
+"""Members leave with a request; none may lose its place because it was not scheduled."""
+SESSION = f"session.timeout.ms={SESSION_MS}"
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 STRATEGIES = {
     "range": ("range", "RangePartitionAssignor"),
@@ -104,7 +107,7 @@ class Group:
             "auto_offset_reset": "earliest",
         }
         if "group_protocol" not in settings:
-            defaults |= {"session_timeout_ms": 6_000, "heartbeat_interval_ms": 200}
+            defaults |= {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 200}
         member = Member(package.AIOKafkaConsumer(self._topic, **{**defaults, **settings}))
         self.members.append(member)
         await member.start()
@@ -231,7 +234,7 @@ async def test_group_with_java(
 ) -> None:
     """Each has half of the partitions; when the Java member has left, the other has all."""
     strategy = f"partition.assignment.strategy=org.apache.kafka.clients.consumer.{JAVAS[name]}"
-    quick = ("session.timeout.ms=6000", "heartbeat.interval.ms=200", "auto.commit.interval.ms=200")
+    quick = (SESSION, "heartbeat.interval.ms=200", "auto.commit.interval.ms=200")
     async with grouped(kafka, topic(PARTITIONS)) as group:
         half = PARTITIONS // 2 * EACH
         if java_leads:
@@ -298,7 +301,7 @@ async def test_group_with_java_in_the_other_protocol(
 ) -> None:
     async with grouped(kafka, topic(PARTITIONS)) as group:
         if ours_is_modern:
-            quick = ("session.timeout.ms=6000", "heartbeat.interval.ms=200")
+            quick = (SESSION, "heartbeat.interval.ms=200")
             java = group.java(PARTITIONS // 2 * EACH, "group.protocol=classic", *quick)
             await group.join(group_protocol="consumer")
         else:
