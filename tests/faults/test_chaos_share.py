@@ -41,6 +41,7 @@ from tests.faults.share_judge import most_locks, what_java_gets
 from tests.faults.share_ledger import Deed, ShareLedger
 from tests.faults.share_worker import SharePlan
 from tests.faults.stages import Real
+from tests.real.visibility import group_has_configs
 from tools.kafka import KafkaCluster
 from tools.kafka.java import run
 from tools.kafka.releases import FALLBACK, NEWEST
@@ -139,6 +140,7 @@ async def prepare(real: Real) -> None:
     async with AIOKafkaAdminClient(bootstrap_servers=real.bootstrap_servers) as admin:
         result = await admin.incremental_alter_configs({ConfigResource("group", GROUP): changes})
         result.raise_for_errors()
+    await group_has_configs(real.kafka.bootstrap_servers, GROUP, changes)
 
 
 async def everybody_moves(fleet: ShareFleet, servers: str, ends: dict[Place, int]) -> None:

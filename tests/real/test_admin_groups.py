@@ -22,6 +22,7 @@ from aiokafka_lite.protocol.messages.streams_group_heartbeat import (
     Topology,
 )
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
+from tests.real.visibility import group_has_configs
 from tools.kafka import OwnCluster, RealKafka
 from tools.kafka.java import run
 from tools.kafka.releases import FALLBACK
@@ -216,6 +217,7 @@ async def test_share_groups_are_administered(kafka3, admin3, topic3) -> None:
     resource = ConfigResource("group", group)
     changes = {resource: {"share.auto.offset.reset": "earliest"}}
     (await admin3.incremental_alter_configs(changes)).raise_for_errors()
+    await group_has_configs(servers, group, changes[resource])
     async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
         for number in range(9):
             await producer.send_and_wait(name, b"%d" % number, partition=number % 2)
