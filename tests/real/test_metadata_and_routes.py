@@ -132,7 +132,8 @@ async def test_missing_and_invalid_topics(kafka3, client_of):
 
 
 async def test_recreated_topic_has_new_metadata(kafka3, client_of):
-    cluster = client_of(kafka3)
+    # Otherwise a request for the deleted topic could recreate it before this test does.
+    cluster = client_of(kafka3, allow_auto_create_topics=False)
     await cluster.start()
     name = a_name()
     await create(cluster, name, partitions=3, replication=1)
