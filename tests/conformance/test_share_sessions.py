@@ -53,7 +53,7 @@ async def test_fetches_overtaken_by_another_request(compare: Compare) -> None:
         await a.warm_up(0)
         await fill(target, topic, 2)
         await a.get(0)
-        request = a.fetch_request(acks={0: [(0, 0, [ACCEPT])]}, max_wait_ms=3000, min_bytes=1)
+        request = a.fetch_request(acks={0: [(0, 0, [ACCEPT])]}, max_wait_ms=10_000, min_bytes=1)
         waiting = target.start(request, 2, a.name)
         await target.waits(waiting)
         a.name = "other"
@@ -276,7 +276,7 @@ async def test_deleted_topics(compare: Compare) -> None:
         await a.warm_up(0)
         await fill(target, topic, 3)
         await a.get(0)
-        waiting = target.start(a.fetch_request(max_wait_ms=2000, min_bytes=1), 2, a.name)
+        waiting = target.start(a.fetch_request(max_wait_ms=5000, min_bytes=1), 2, a.name)
         await target.waits(waiting)
         answer = await target.quietly(DeleteTopicsRequest([], [topic], 10_000), 3, "topics")
         assert not answer.responses[0].error_code, answer
@@ -311,7 +311,7 @@ async def test_leaders_that_move(compare3: Compare) -> None:
         await b.fetch(0)
         await a.acknowledge({0: [(0, 0, [ACCEPT]), (1, 1, [RELEASE])]})
         await b.get()
-        waiting = target.start(b.fetch_request(max_wait_ms=5000, min_bytes=1), 2, b.name)
+        waiting = target.start(b.fetch_request(max_wait_ms=8000, min_bytes=1), 2, b.name)
         await target.waits(waiting)
         await move(target, topic, 0, [1, 0])
         await move(target, topic, 0, [1])
