@@ -51,7 +51,11 @@ def await_topic(
     """
 
     def known_everywhere() -> bool:
-        for view in views():
+        try:
+            found = views()
+        except OSError:
+            return False  # a broker has paused
+        for view in found:
             error, leaders = view.topics.get(topic, (_UNKNOWN_TOPIC, {}))
             if error or len(leaders) < partitions or min(leaders.values()) < 0:
                 return False
