@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from tools.kafka import KafkaCluster, Security
+from tools.kafka.broker import free_ports
 
 REALM = "KAFKA.TEST"
 LOGIN_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
@@ -76,9 +77,7 @@ class Kdc:
         )
 
     def __enter__(self) -> Self:
-        with socket.socket() as unused:
-            unused.bind(("127.0.0.1", 0))
-            self.port = unused.getsockname()[1]
+        (self.port,) = free_ports(1)  # which nobody takes while the server is stopped
         self._write_configuration()
         self._environment = {
             **os.environ,

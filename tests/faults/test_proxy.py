@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.faults.proxy import Proxy
+from tools.kafka.broker import free_ports
 
 
 @pytest.fixture
@@ -23,7 +24,8 @@ async def proxy() -> AsyncIterator[Proxy]:
         writer.close()
 
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    async with server, Proxy(seed=1) as opened:
+    (port,) = free_ports(1)  # which nobody takes while the proxy refuses connections
+    async with server, Proxy(port, seed=1) as opened:
         opened.target = server.sockets[0].getsockname()[:2]
         yield opened
 

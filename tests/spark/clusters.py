@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.kafka.broker import free_ports
 from tools.spark.session import ROOT
 
 PATIENCE = 180.0  # seconds in which a server starts
@@ -114,8 +114,7 @@ def standalone_cluster(folder: Path, workers: int) -> Iterator[str]:
 @contextlib.contextmanager
 def connect_server(folder: Path) -> Iterator[str]:
     """A Spark Connect server that can import the package; its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
