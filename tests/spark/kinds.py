@@ -131,6 +131,7 @@ class Kinds:
 
         self._with_producer(write, transactional_id=f"{name}-id")
         self.write(name, numbered(0, 3, 1000))
+        self._await_markers(name, 3)
         return name
 
     @cached_property
@@ -263,6 +264,25 @@ class Kinds:
         topic = self._create(name, partitions, **settings)
         self.write(topic, records)
         return topic
+
+    def _await_markers(self, topic: str, partitions: int) -> None:
+        """Wait until all transactions have their markers: Kafka writes them after it has answered.
+
+        Until then two readers may see different ends.
+        """
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        servers = self.bootstrap_servers
+
+        async def wait(committed: AIOKafkaConsumer) -> None:
+            async with (
+                AIOKafkaConsumer(bootstrap_servers=servers) as every,
+                asyncio.timeout(PATIENCE),
+            ):
+                while await committed.end_offsets(places) != await every.end_offsets(places):
+                    await asyncio.sleep(0.05)
+
+        options: dict[str, Any] = {"isolation_level": "read_committed"}
+        asyncio.run(_within(lambda: AIOKafkaConsumer(bootstrap_servers=servers, **options), wait))
 
     def _with_client(self, use: Callable[[AIOKafkaClient], Awaitable[None]]) -> None:
         servers = self.bootstrap_servers

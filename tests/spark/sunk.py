@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiokafka_lite import AIOKafkaConsumer, TopicPartition
+from aiokafka_lite.admin import AIOKafkaAdminClient
 from tools.kafka import RealKafka
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 PATIENCE = 400  # seconds one query may take
+ENDING = ["PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
+"""States of a transaction that has ended, but whose markers may not be written yet."""
 
 
 def lines_of_text(
@@ -66,13 +69,15 @@ async def _stored(kafka: RealKafka, topic: str, partitions: int, isolation: str)
             bootstrap_servers=servers, isolation_level=isolation, auto_offset_reset="earliest"
         ) as consumer,
         AIOKafkaConsumer(bootstrap_servers=servers) as other,
+        AIOKafkaAdminClient(bootstrap_servers=servers) as admin,
     ):
         consumer.assign(places)
         async with asyncio.timeout(PATIENCE):
             log_ends = await other.end_offsets(places)
-            for _ in range(50):  # the last markers follow soon, unless a transaction is still open
+            while True:  # the last markers follow, unless a transaction is still open
+                ending = (await admin.list_transactions(states=ENDING)).valid()
                 ends = await consumer.end_offsets(places)
-                if all(ends[each] >= log_ends[each] for each in places):
+                if not ending or all(ends[each] >= log_ends[each] for each in places):
                     break
                 await asyncio.sleep(0.1)
             while any([await consumer.position(each) < ends[each] for each in places]):
