@@ -81,7 +81,7 @@ def command(kafka: RealKafka, source: str, target: str, folder: Path) -> list[st
     specification = folder / "copied.toml"
     specification.write_text(SPECIFICATION)
     pipeline = [sys.executable, "-m", "aiokafka_lite", "pipeline"]
-    return [*pipeline, "run", str(specification), "--once", "--quiet", *sets]
+    return [*pipeline, "run", str(specification), "--quiet", *sets]
 
 
 def started(arguments: list[str], folder: Path) -> Process:
@@ -159,7 +159,7 @@ def test_a_killed_pipeline_writes_every_row_once(
     there = 0
     try:
         for way in WAYS:
-            process = started(arguments, tmp_path)
+            process = started(arguments, tmp_path)  # without an end that it could come to before
             try:
                 waiting = written(kafka, target, there + EPOCH // 2, process)
                 there = asyncio.run(asyncio.wait_for(waiting, PATIENCE))
@@ -167,7 +167,7 @@ def test_a_killed_pipeline_writes_every_row_once(
                 raise AssertionError(said(tmp_path)) from error
             finally:
                 orphans += kill_it(process, way)
-        last = started(arguments, tmp_path)
+        last = started([*arguments, "--once"], tmp_path)
         try:
             assert last.wait(PATIENCE) == 0, said(tmp_path)
         except subprocess.TimeoutExpired:
