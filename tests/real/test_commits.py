@@ -285,10 +285,12 @@ async def test_offset_fetch_waits_for_an_open_transaction(
 async def test_commit_of_a_replaced_static_member_is_fenced(join: Join, protocol: str) -> None:
     if protocol == "modern":
         pytest.skip("the coordinator keeps the second one out while the first is there")
-    first = await join(group_instance_id="i", session_timeout_ms=30_000)
+    # Its commit has to be the first to hear of the other one, not a heartbeat.
+    rare = {"session_timeout_ms": 60_000, "heartbeat_interval_ms": 20_000}
+    first = await join(group_instance_id="i", **rare)
     tp = min(first.assignment())
     await first.commit({tp: 1})
-    await join(group_instance_id="i", session_timeout_ms=30_000)
+    await join(group_instance_id="i", **rare)
     with pytest.raises(FencedInstanceIdError):
         await first.commit({tp: 2})
 
