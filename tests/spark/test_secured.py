@@ -22,6 +22,7 @@ import pytest
 
 from aiokafka_lite import AIOKafkaClient
 from aiokafka_lite.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from tests.real.visibility import acls_count
 from tests.spark.beside import OURS, PATIENCE
 from tools.kafka import KafkaCluster, KafkaNotAvailable, Security
 
@@ -58,6 +59,9 @@ async def give_rights(cluster: KafkaCluster) -> None:
         ]
         told = await client.send(cluster.node_ids[0], CreateAclsRequest(acls))
         assert {result.error_code for result in told.results} == {0}
+    for name in {name for _, name, _ in RIGHTS}:  # the broker learns of them later
+        count = len(PRINCIPALS) * sum(each == name for _, each, _ in RIGHTS)
+        await acls_count(cluster.bootstrap_servers, name, count)
 
 
 @pytest.fixture(scope="module")
