@@ -24,6 +24,9 @@ TOOLS_OF = "3.9.2"
 """The tools of Kafka 4.4 are not published; programs written against the client library use 4.4."""
 CONSOLE = "kafka.tools.ConsoleProducer"
 PARTITIONS = 3
+TRANSACTIONS_IN = 100.0
+"""Seconds in which Java's JVM starts, its members share a group out, maybe after the session of one
+that could not leave, and end transactions; also on a busy machine."""
 QUICK_HEARTBEATS = {
     "group.consumer.heartbeat.interval.ms": 100,
     "group.consumer.min.heartbeat.interval.ms": 100,
@@ -152,7 +155,9 @@ def test_exactly_once_with_restarting_members_and_brokers(protocol: str, tmp_pat
             for node_id in range(3):
                 ended = cluster.count(ApiKey.END_TXN)
                 write(50)  # a transaction takes up to 20 of them
-                await_true(lambda ended=ended: cluster.count(ApiKey.END_TXN) >= ended + 2)
+                await_true(
+                    lambda ended=ended: cluster.count(ApiKey.END_TXN) >= ended + 2, TRANSACTIONS_IN
+                )
                 write(50)
                 cluster.kill(node_id)
                 sleep(0.3)  # long enough for clients to use another broker

@@ -39,7 +39,7 @@ public class ExactlyOnce {
             }));
         }
         try {
-            for (var each : running) each.get(60, TimeUnit.SECONDS);
+            for (var each : running) each.get(250, TimeUnit.SECONDS);
         } catch (ExecutionException | TimeoutException failure) {
             System.err.println("copied " + copied + ", committed " + committed + ", aborted " + aborted);
             Thread.getAllStackTraces().forEach((thread, frames) -> {
