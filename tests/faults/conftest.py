@@ -23,9 +23,9 @@ def pytest_asyncio_loop_factories(
     item: pytest.Item,
 ) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     # A real broker uses wall-clock time, so its clients must, too.
-    embedded = item.path.stem in QUICK or item.path.stem.endswith("_embedded")
+    real = item.get_closest_marker("real") is not None
     factories: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
-        "asyncio": new_loop if embedded else asyncio.new_event_loop
+        "asyncio": asyncio.new_event_loop if real else new_loop
     }
     if item.path.stem in QUICK or os.environ.get("CHAOS_LOOP") == "uvloop":
         factories["uvloop"] = uvloop.new_event_loop
