@@ -80,7 +80,7 @@ def send(cluster: FakeCluster, topic: str, values: Iterable[int]) -> None:
 def consumer_of(cluster: FakeCluster, group: str = "unused", **settings: object) -> Iterator[Any]:
     named = {name.replace("_", "."): value for name, value in settings.items()}
     if named.get("group.protocol") != "consumer":
-        named = {"session.timeout.ms": 6000, "heartbeat.interval.ms": 100, **named}
+        named = {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 100, **named}
     consumer = confluent_kafka.Consumer(
         {
             "bootstrap.servers": cluster.bootstrap_servers,

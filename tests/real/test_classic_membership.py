@@ -24,6 +24,9 @@ from tools.kafka import KafkaCluster, KafkaNotAvailable, RealKafka
 from tools.kafka.releases import OLD_RELEASES
 
 PARTITIONS = 6
+SHORT = 6.0
+"""Seconds of the session of a member that dies, or whose session has to be shorter than something.
+Others may last longer than a process is not scheduled."""
 
 both = pytest.mark.parametrize("protocols", [EAGER, COOPERATIVE], ids=["eager", "cooperative"])
 
@@ -43,6 +46,7 @@ class Group:
         assignor: LeadingAssignor | None = None,
         **options: Any,
     ) -> RealDriver:
+        options.setdefault("session_timeout", 30.0)
         name = "cooperative" if protocols == COOPERATIVE else "spread"
         assignor = assignor or Spread(name, protocols)
         driver = RealDriver(self.address, self.group_id, assignor, self.layouts, **options)
@@ -96,7 +100,7 @@ async def test_membership_on_old_brokers(old: KafkaCluster) -> None:
     group = Group(old.bootstrap_servers.split(",")[0])
     first = group.add(versions=versions)
     await group.until(lambda: first.stable, 90)  # the offsets topic is created first
-    second = group.add(versions=versions)
+    second = group.add(versions=versions, session_timeout=SHORT)
     await group.until_stable(first, second)
     await first.cut()
     await first.close()
@@ -112,7 +116,7 @@ async def test_membership_on_old_brokers(old: KafkaCluster) -> None:
 async def test_members_come_and_go(group: Group, protocols: frozenset[RebalanceProtocol]) -> None:
     first = group.add(protocols)
     await group.until_stable(first)
-    second = group.add(protocols)
+    second = group.add(protocols, session_timeout=SHORT)
     await group.until_stable(first, second)
     third = group.add(protocols)
     await group.until_stable(first, second, third)
@@ -154,9 +158,9 @@ async def test_older_request_versions(group: Group, oldest: int) -> None:
 
 
 async def test_rebalance_waits_for_a_slow_listener(group: Group) -> None:
-    first = group.add(rebalance_timeout=60.0)
+    first = group.add(rebalance_timeout=60.0, session_timeout=SHORT)
     await group.until_stable(first)
-    first.listener_time = 8.0  # longer than the session
+    first.listener_time = SHORT + 2.0
     second = group.add(rebalance_timeout=60.0)
     await group.until_stable(first, second)
     assert not any(isinstance(step, Lost) for step in first.steps)
@@ -249,7 +253,7 @@ async def test_group_shared_with_aiokafka(group: Group, kafka: RealKafka) -> Non
         bootstrap_servers=kafka.bootstrap_servers,
         group_id=group.group_id,
         partition_assignment_strategy=[strategy],
-        session_timeout_ms=6000,
+        session_timeout_ms=30_000,
         heartbeat_interval_ms=300,
     )
 
