@@ -604,7 +604,7 @@ async def test_offsets_and_lag(
             await consumer.offsets_for_times({p0: -1})
         assert await consumer.beginning_offsets([p0, p1]) == {p0: 0, p1: 0}
         assert await consumer.end_offsets([p0, p1]) == {p0: 10, p1: 0}
-        async with started(make(request_timeout_ms=3000)) as impatient:
+        async with started(make(request_timeout_ms=6000)) as impatient:  # its start has to succeed
             with pytest.raises(errors.KafkaTimeoutError):
                 await impatient.end_offsets([package.TopicPartition(name, 9)])
         await one(consumer)
