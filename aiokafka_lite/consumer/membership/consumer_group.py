@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from copy import copy
 from dataclasses import replace
 
 from aiokafka_lite._tasks import TaskOwner
@@ -222,6 +223,7 @@ class ConsumerGroup:
 
         Raises:
             CommitFailedError: With RebalanceInProgressError as its cause.
+            FencedInstanceIdError: A heartbeat found this member fenced, which revoked them.
         """
         if not self._subscription.shared:
             return
@@ -232,6 +234,8 @@ class ConsumerGroup:
         }
         if self._read_as is not None:
             given_up |= self.leases.current.given_up
+        if isinstance(self.failure, FencedInstanceIdError) and not given_up.isdisjoint(partitions):
+            raise copy(self.failure)
         check_given_up(partitions, given_up, self.options.group_id)
 
     @property

@@ -595,6 +595,20 @@ async def test_a_fenced_member_stays_so(make: Make, cluster: FakeCluster, protoc
                 await first.getone()
 
 
+async def test_commit_of_a_member_that_a_heartbeat_found_fenced_says_so(
+    make: Make, cluster: FakeCluster, protocol: str
+) -> None:
+    first = make("orders", group_instance_id="i")
+    await first.start()
+    [tp, *_] = sorted(first.assignment())
+    beat = ApiKey.CONSUMER_GROUP_HEARTBEAT if protocol == "modern" else ApiKey.HEARTBEAT
+    cluster.control(beat, error=82)
+    await until(lambda: not first.assignment())
+    for offsets in ({tp: 1}, None):
+        with pytest.raises(FencedInstanceIdError):
+            await first.commit(offsets)
+
+
 async def test_a_fenced_member_cannot_subscribe_again(
     make: Make, cluster: FakeCluster, protocol: str
 ) -> None:
