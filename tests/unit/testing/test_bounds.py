@@ -64,7 +64,8 @@ async def test_requests_that_wait_are_not_read_without_end(
     cluster: FakeCluster, connect: Connect
 ) -> None:
     client = await connect(cluster.address(0))
-    fault = cluster.control(ApiKey.METADATA, delay=0.5)
+    # Long enough for a busy machine to send 36 MB before the answer, which lets the broker read on.
+    fault = cluster.control(ApiKey.METADATA, delay=5)
     client.send(METADATA, 9)
     await fault.struck()
     batch = make_batch((1, None, bytes(900_000)))
