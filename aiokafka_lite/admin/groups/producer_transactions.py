@@ -121,8 +121,8 @@ class TransactionDescription:
     """The transaction of a transactional id.
 
     Attributes:
-        coordinator_id: Node id of its coordinator; None if the coordinator was dropped from the
-        cache meanwhile.
+        coordinator_id: Node id of its coordinator; None if the client has dropped the coordinator
+            from its cache since.
         timeout_ms: After this time the coordinator aborts an open transaction.
         start_time_ms: Milliseconds since the epoch; None if no transaction is open.
         partitions: The partitions that the open transaction has records in.
