@@ -82,11 +82,14 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _add(args: argparse.Namespace) -> None:
+    from aiokafka_lite.cli.connection.client_arguments import check_names
     from aiokafka_lite.cli.connection.profiles import load_profiles, save_profiles
-    from aiokafka_lite.cli.connection.settings import saved_options
+    from aiokafka_lite.cli.connection.settings import saved_settings
 
     profiles = load_profiles()
-    options = saved_options(args)
+    settings = saved_settings(args)
+    check_names(settings)
+    options = settings.options
     if not options:
         raise UsageError("nothing to save: add flags such as -b HOST:PORT")
     # The first profile becomes the current one without a command.

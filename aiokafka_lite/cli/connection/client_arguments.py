@@ -21,7 +21,13 @@ from aiokafka_lite.spark.kafka_options.client_options import (
     PRODUCER_OPTIONS,
 )
 
-__all__ = ["consumer_arguments", "producer_arguments", "share_arguments", "shared_arguments"]
+__all__ = [
+    "check_names",
+    "consumer_arguments",
+    "producer_arguments",
+    "share_arguments",
+    "shared_arguments",
+]
 
 _GROUP_OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     "group.instance.id": ("group_instance_id", str),
@@ -83,7 +89,7 @@ def shared_arguments(settings: Settings) -> dict[str, Any]:
     Raises:
         UsageError: An option of -X is unknown, or a value is invalid.
     """
-    _check_names(settings)
+    check_names(settings)
     both = {
         name: each
         for name, each in CONSUMER_OPTIONS.items()
@@ -185,7 +191,12 @@ def _of_members(
     return found
 
 
-def _check_names(settings: Settings) -> None:
+def check_names(settings: Settings) -> None:
+    """Check that clients have the options, and report the options of files that they ignore.
+
+    Raises:
+        UsageError: An option of -X is unknown.
+    """
     if settings.sources.keys() <= _OWN | CONSUMER_OPTIONS.keys():
         return
     from difflib import get_close_matches

@@ -22,7 +22,7 @@ __all__ = [
     "canonical",
     "gather",
     "option_pairs",
-    "saved_options",
+    "saved_settings",
 ]
 
 DEFAULT_TIMEOUT: Final = 10.0
@@ -155,8 +155,8 @@ def gather(
     return settings
 
 
-def saved_options(args: argparse.Namespace) -> dict[str, str]:
-    """Return the options from -F, -X and the flags that a profile stores, without prompting.
+def saved_settings(args: argparse.Namespace) -> Settings:
+    """Return the settings from -F, -X and the flags that a profile stores, without prompting.
 
     Raises:
         UsageError: A file or an option is invalid.
@@ -168,7 +168,7 @@ def saved_options(args: argparse.Namespace) -> dict[str, str]:
     _add_flags(settings, args)
     if settings.options["security.protocol"] == "PLAINTEXT":
         del settings.options["security.protocol"]
-    return settings.options
+    return settings
 
 
 def _read(path: str) -> dict[str, str]:

@@ -164,6 +164,19 @@ def test_profiles_are_added_used_shown_and_removed(
     out("add", "empty", status=2)
 
 
+def test_profile_with_an_unknown_option_is_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved = tmp_path / "config.toml"
+    monkeypatch.setenv("AIOKAFKA_LITE_CONFIG", str(saved))
+
+    assert main(["profile", "add", "p", "-b", "t:1", "-X", "fetch.min.bites=1"]) == 2
+
+    expected = "-X fetch.min.bites: there is no such option; did you mean fetch.min.bytes?"
+    assert expected in capsys.readouterr().err
+    assert not saved.exists()
+
+
 def test_help_imports_no_client() -> None:
     code = (
         "import sys; from aiokafka_lite.cli import main\n"
