@@ -1,1 +1,1 @@
-"""Client CPU a record, beside the peers, on a real Kafka: `python -m benchmarks`."""
+"""CPU per record of aiokafka_lite and its peers with a real Kafka: `python -m benchmarks`."""

@@ -1,15 +1,15 @@
 """Benchmarks of aiokafka_lite and its peers with a real Kafka, in interleaved rounds.
 
-    python -m benchmarks                         every suite, 5 rounds, with brokers of its own
+    python -m benchmarks                         every suite, 5 rounds, with its own brokers
     python -m benchmarks consumer --rounds 3     all suites of the consumer
     python -m benchmarks consume-iter --rounds 9
-    python -m benchmarks --bootstrap host:port   with a running broker
+    python -m benchmarks --bootstrap host:port   use a running broker
 
 Each measurement runs in its own process. A round runs every row of a suite once, in rotated order,
 so that other load on the machine affects all rows. The tables show medians, minima, and the ratio
 of the medians to the reference row of the same rounds. Microseconds vary with the machine: compare
-ratios within one table. The last lines of the output are the bars: each target, the measured value,
-and whether it was met.
+ratios within one table. The last lines of the output list the bars: each target, the measured
+value, and whether it was met.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .topics import create_topic, delete_topics, load_topic
 from .work import Work
 
 PARTITIONS = 6
-PATIENCE = 120  # seconds for one measurement
+PATIENCE = 120  # timeout of one measurement, in seconds
 CROWD = 1_000
-"""Partitions from which on a topic slows its broker, for all that is measured afterwards."""
+"""Number of partitions at which a topic slows its broker for all later measurements."""
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -68,9 +68,9 @@ def _measure(suite: Suite, row: Row, bootstrap: str, topic: str, scale: float) -
             env={**os.environ, "PYTHONHASHSEED": "0"},
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"not done within {PATIENCE} s"}
+        return {"error": f"did not finish within {PATIENCE} s"}
     if done.returncode != 0:
-        return {"error": done.stderr.strip()[-3000:] or "no message"}
+        return {"error": done.stderr.strip()[-3000:] or "no error message"}
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
 
@@ -90,11 +90,13 @@ def _scaled(records: int, scale: float) -> int:
 
 
 class Topics:
-    """Makes the topics of the suites; those that are only read are filled once and shared.
+    """Creates the topics of the suites.
+
+    Topics that are only read are filled once and shared.
 
     Args:
-        bootstrap: Where the broker is.
-        scale: Multiplies every record count.
+        bootstrap: Address of the broker.
+        scale: Factor for every record count.
     """
 
     def __init__(self, bootstrap: str, scale: float) -> None:
@@ -104,7 +106,7 @@ class Topics:
         self._made: list[str] = []
 
     def delete(self) -> None:
-        """Take all of them from the broker."""
+        """Delete all created topics from the broker."""
         delete_topics(self._bootstrap, self._made)
 
     def _make(self, topic: str, partitions: int) -> None:
@@ -112,7 +114,7 @@ class Topics:
         create_topic(self._bootstrap, topic, partitions)
 
     def of(self, suite: Suite) -> str:
-        """The name, without its number of partitions, of the topics of a suite."""
+        """Create a suite's topics if needed; return their name without the partition count."""
         name = f"bench-{suite.name}-{uuid.uuid4().hex[:8]}"
         if not suite.reads:
             for partitions in {_partitions(suite, row) for row in suite.rows}:
@@ -141,7 +143,7 @@ class Topics:
 def run_suite(
     suite: Suite, bootstrap: str, topic: str, rounds: int, scale: float
 ) -> dict[str, list[Any]]:
-    """Run every row of `suite` `rounds` times, interleaved; {label: [figures, ...]}."""
+    """Run the rows of `suite` in interleaved rounds; return {label: [figures, ...]}."""
     results: dict[str, list[Any]] = {row.label: [] for row in suite.rows}
     for turn in range(min(rounds, suite.most_rounds)):
         at = turn % len(suite.rows)
@@ -159,12 +161,12 @@ def main() -> None:
         prog="python -m benchmarks", description=__doc__.split("\n")[0]
     )
     parser.add_argument(
-        "suites", nargs="*", metavar="SUITE", help=f"names, or {', '.join(GROUPS)}; all by default"
+        "suites", nargs="*", metavar="SUITE", help=f"names, or {', '.join(GROUPS)} (default: all)"
     )
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--scale", type=float, default=1.0, help="multiplies every record count")
-    parser.add_argument("--bootstrap", help="a running broker, instead of one of our own")
-    parser.add_argument("--list", action="store_true", help="name the suites and leave")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for every record count")
+    parser.add_argument("--bootstrap", help="use this running broker instead of starting one")
+    parser.add_argument("--list", action="store_true", help="list the suites and exit")
     args = parser.parse_args()
     known = {suite.name: suite for suite in SUITES}
     if args.list:
@@ -173,7 +175,7 @@ def main() -> None:
         return
     unknown = [name for name in args.suites if name not in known and name not in GROUPS]
     if unknown:
-        parser.error(f"unknown suite {unknown[0]!r}; there are: {', '.join([*GROUPS, *known])}")
+        parser.error(f"unknown suite {unknown[0]!r}; choose from: {', '.join([*GROUPS, *known])}")
     chosen = [
         suite for name in args.suites for suite in GROUPS.get(name) or (known[name],)
     ] or list(SUITES)
@@ -182,7 +184,7 @@ def main() -> None:
     )
     RESULTS.mkdir(exist_ok=True)
     judged: list[str] = []
-    # A broker with 10,000 partitions pauses for 0.7 s now and then, in the suites after it, too.
+    # A broker with 10,000 partitions occasionally pauses for 0.7 s, even in later suites.
     for _, suites in itertools.groupby(chosen, _is_crowded):
         with _broker(args.bootstrap) as bootstrap:
             topics = Topics(bootstrap, args.scale)

@@ -1,18 +1,18 @@
-"""The admin client with many groups and many partitions, on a real Kafka of its own.
+"""Measures the admin client with many groups and many partitions, with its own real Kafka.
 
     python -m benchmarks.admin                       both parts
     python -m benchmarks.admin groups --rounds 7
     python -m benchmarks.admin partitions --partitions 5000
 
-- groups: 10,000 groups are listed, described and their offsets fetched, in turns with Java's Admin
-  on the same broker; wall clock, because a caller waits for it. Both clients live in processes that
-  have done it before, which leaves Java's compiler time to warm up. Then how long it blocks the
-  event loop, as below.
-- partitions: 20,000 partitions are described by each call that can; the most CPU that the event
-  loop's thread uses between two ticks of one millisecond. Judged after gc.freeze(): a full
-  collection of everything else in this process takes 12 to 23 ms by itself.
+- groups: lists and describes 10,000 groups and fetches their offsets, in turns with Java's Admin on
+  the same broker. The measure is wall-clock time, because a caller waits for the result. Both
+  clients run in processes that have done the same work before, so that Java's compiler can warm up.
+  Then the part measures how long the calls block the event loop, as below.
+- partitions: describes 20,000 partitions with each call that can describe them. The measure is the
+  maximum CPU of the event loop's thread between two ticks of one millisecond. The targets apply
+  after gc.freeze(), because a full collection of all other objects takes 12 to 23 ms by itself.
 
-Exit status 1 where a target is missed.
+The exit status is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from .loop_watch import Watch
 
 OF_JAVA = 1.3
 BLOCKED = 0.010  # CPU seconds of the event loop's thread
-OFFSETS = 3  # partitions that a group has committed
-MAKERS = 20  # clients that make groups: a broker serves one request of a connection at a time
-TOPIC_AT_ONCE = 5_000  # partitions; a controller writes at most 10,000 records for a request
+OFFSETS = 3  # partitions with a committed offset, per group
+MAKERS = 20  # clients that create groups: a broker serves one request per connection at a time
+TOPIC_AT_ONCE = 5_000  # partitions; a controller writes at most 10,000 records per request
 JAVA = Path(__file__).parent / "java" / "AdminGroups.java"
 
 Counts = tuple[int, int, int]
-"""Groups listed, described as empty, and offsets."""
+"""Numbers of listed groups, groups described as empty, and fetched offsets."""
 
 
 # --- groups
@@ -90,7 +90,7 @@ async def look(admin: AIOKafkaAdminClient) -> Found:
 
 
 async def ours(admin: AIOKafkaAdminClient) -> tuple[float, Counts]:
-    """Milliseconds of one round, and what it found."""
+    """Return the milliseconds of one round, and its counts."""
     began = time.perf_counter()
     listed, described, fetched = await look(admin)
     empty = sum(each.state == "Empty" for each in described.raise_for_errors().values())
@@ -100,7 +100,7 @@ async def ours(admin: AIOKafkaAdminClient) -> tuple[float, Counts]:
 
 @contextmanager
 def java(servers: str) -> Iterator[Callable[[], tuple[float, Counts]]]:
-    """A call for a round of Java's Admin."""
+    """Start Java's Admin; yield a function that runs one round."""
     flags = jvm.options(NEWEST, quick=False)
     command = [jars.java(), *flags, "-Dorg.apache.logging.log4j.level=OFF"]
     command += ["-cp", jars.class_path(), str(JAVA), servers]
@@ -108,7 +108,7 @@ def java(servers: str) -> Iterator[Callable[[], tuple[float, Counts]]]:
 
     def turn() -> tuple[float, Counts]:
         if process.stdin is None or process.stdout is None:
-            raise RuntimeError("a process without pipes")
+            raise RuntimeError("the process has no pipes")
         process.stdin.write("\n")
         process.stdin.flush()
         figures = process.stdout.readline().split()
@@ -136,7 +136,7 @@ async def groups(servers: str, count: int, rounds: int) -> bool:
                 }
                 for client, (milliseconds, counts) in found.items():
                     if counts != wanted:
-                        raise SystemExit(f"{client} found {counts}, not {wanted}")
+                        raise SystemExit(f"{client} found {counts}, expected {wanted}")
                     times[client].append(milliseconds)
                     print(f"#   round {number}, {client}: {milliseconds:.0f} ms", flush=True)
         gc.collect()
@@ -145,7 +145,7 @@ async def groups(servers: str, count: int, rounds: int) -> bool:
         gc.unfreeze()
     medians = {client: statistics.median(each[1:]) for client, each in times.items()}
     for client, each in times.items():
-        print(f"{client}: {medians[client]:.0f} ms (the first round {each[0]:.0f} ms)")
+        print(f"{client}: {medians[client]:.0f} ms (first round: {each[0]:.0f} ms)")
     share = medians["aiokafka_lite"] / medians["Java's Admin"]
     met = share <= OF_JAVA
     print(f"{'met   ' if met else 'MISSED'} {count} groups: at most {OF_JAVA} of Java: {share:.2f}")
@@ -159,7 +159,10 @@ async def groups(servers: str, count: int, rounds: int) -> bool:
 
 
 async def make_topics(admin: AIOKafkaAdminClient, partitions: int) -> dict[str, list[str]]:
-    """The topics of each shape, by what it is called; half of the partitions each."""
+    """Create one large topic and many small ones; return the topic names by shape.
+
+    The large topic has half of the partitions, and the small topics have the rest.
+    """
     half = partitions // 2
     await admin.create_topics(
         [NewTopic("bench-large", min(half, TOPIC_AT_ONCE), 1)], raise_errors=True
@@ -177,14 +180,14 @@ async def make_topics(admin: AIOKafkaAdminClient, partitions: int) -> dict[str, 
 
 
 async def blocked_by(call: Callable[[], Awaitable[object]]) -> tuple[float, float, float]:
-    """(most CPU milliseconds between two ticks, most wall-clock ones, all of the call)."""
+    """Run a call; return ms: (maximum CPU between two ticks, maximum tick delay, duration)."""
     watch = Watch()
     await asyncio.sleep(0.01)
     watch.reset()
     began = time.perf_counter()
     await call()
     took = time.perf_counter() - began
-    await asyncio.sleep(0.01)  # what comes after the call, such as a collection, counts too
+    await asyncio.sleep(0.01)  # work after the call, such as a collection, counts, too
     figures = watch.blocked * 1e3, watch.late * 1e3, took * 1e3
     watch.stop()
     return figures
@@ -196,7 +199,7 @@ async def partitions(servers: str, count: int, rounds: int) -> bool:
         everything = shapes["all"]
         described = (await admin.describe_topics(everything, typed=True)).raise_for_errors()
         if (found := sum(len(each.partitions) for each in described.values())) != count:
-            raise SystemExit(f"{found} partitions were described, not {count}")
+            raise SystemExit(f"{found} partitions were described, expected {count}")
         del described
         calls: dict[str, Callable[[], Awaitable[object]]] = {
             "list_topics()": admin.list_topics,
@@ -222,7 +225,7 @@ async def partitions(servers: str, count: int, rounds: int) -> bool:
             gc.unfreeze()
             cpu, wall, took = (statistics.median(each) for each in zip(*figures, strict=True))
             judged = "describe" in name
-            line = f"{name}: {cpu:.1f} ms (wall clock {wall:.1f}, the call {took:.0f};"
+            line = f"{name}: {cpu:.1f} ms (wall clock {wall:.1f}, whole call {took:.0f};"
             line += f" without gc.freeze() {with_collections:.1f})"
             if judged:
                 fine = cpu <= BLOCKED * 1e3
@@ -238,7 +241,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, default=20_000)
-    parser.add_argument("--bootstrap", help="a broker without groups, in place of one of its own")
+    parser.add_argument("--bootstrap", help="measure this broker, which must have no groups")
     asked = parser.parse_args()
     chosen = asked.parts or ["groups", "partitions"]
     met = True
@@ -251,7 +254,7 @@ def main() -> None:
             elif part == "partitions":
                 met = asyncio.run(partitions(servers, asked.partitions, asked.rounds)) and met
             else:
-                raise SystemExit(f"no part {part!r}")
+                raise SystemExit(f"unknown part {part!r}")
     sys.exit(0 if met else 1)
 
 

@@ -1,9 +1,9 @@
-"""Compares the CPU a record of `produce` and `consume` with kcat's: same broker, same records.
+"""Compares the CPU per record of `produce` and `consume` with kcat's: same broker, same records.
 
     python -m benchmarks.cli_throughput --records 1000000
 
-Needs kcat (Debian: `apt-get install kcat`). Each command runs in turn, several times; the smallest
-CPU time counts, start-up included. Output goes to /dev/null, or into a pipe with --pipe.
+Requires kcat (Debian: `apt-get install kcat`). The commands run in turns, several times. The
+minimum CPU time counts, start-up included. The output goes to /dev/null, or to a pipe with --pipe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tools.kafka import RealKafka, open_kafka
 
-SIZE = 100  # bytes a value
+SIZE = 100  # bytes per value
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--pipe", action="store_true", help="consume into `cat`, not /dev/null")
+    parser.add_argument("--pipe", action="store_true", help="consume into a pipe, not /dev/null")
     args = parser.parse_args()
     if shutil.which("kcat") is None:
         print("kcat is not installed", file=sys.stderr)
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def compare(kafka: RealKafka, lines: Path, records: int, runs: int, pipe: bool) -> None:
-    """Print microseconds of CPU a record, and their ratio, for producing and consuming."""
+    """Print the CPU microseconds per record of producing and consuming, and their ratios."""
     address = kafka.bootstrap_servers
     ours = [sys.executable, "-m", "aiokafka_lite"]
     topic = f"cli-{uuid.uuid4().hex[:8]}"
@@ -59,7 +59,7 @@ def compare(kafka: RealKafka, lines: Path, records: int, runs: int, pipe: bool) 
         ),
     }
     seconds([*ours, "produce", topic, str(lines), "-b", address], pipe=False)
-    print(f"{records:,} records of {SIZE} B; us of CPU a record")
+    print(f"{records:,} records of {SIZE} B; CPU us per record")
     for name, (theirs, mine) in commands.items():
         best = [float("inf"), float("inf")]
         for _ in range(runs):
@@ -74,10 +74,10 @@ def compare(kafka: RealKafka, lines: Path, records: int, runs: int, pipe: bool) 
 
 
 def seconds(command: list[str], *, pipe: bool) -> float:
-    """Return the CPU time of a command, which has to succeed."""
+    """Run a command, which must succeed, and return its CPU seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     out = subprocess.PIPE if pipe else subprocess.DEVNULL
-    # As once it is installed: the first run writes the bytecode, and the others read it.
+    # As in an installation, the first run writes the bytecode, and later runs read it.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(command, stdout=out, env=environment)
     if process.stdout is not None:
@@ -85,7 +85,7 @@ def seconds(command: list[str], *, pipe: bool) -> float:
             pass
         process.stdout.close()
     if process.wait():
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+        raise SystemExit(f"{' '.join(command)} exited with status {process.returncode}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

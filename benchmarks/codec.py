@@ -1,12 +1,12 @@
-"""The record codec beside aiokafka's: CPU ns a record, batches of 1,000 records, CRCs included.
+"""Compares the record codec with aiokafka's: CPU ns per record in batches of 1,000, with CRCs.
 
     python -m benchmarks.codec                   both builds, 15 rounds
     python -m benchmarks.codec --rounds 31
 
-Native code is measured in one process and pure Python in another (aiokafka chooses its build at
-import), in rounds that run every row once, so that whatever else the machine does falls on all of
-them. The table gives medians and, in brackets, how many times aiokafka's row it is. Exit status 1
-where a target is missed.
+One process measures native code and another pure Python, because aiokafka chooses its build at
+import. A round runs every row once, so that other load on the machine affects all rows. The table
+shows medians and, in brackets, the ratio of aiokafka's time to ours. The exit status is 1 if a
+target is missed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 RECORDS = 1000
-STAMPS = [1_700_000_000_000 + i for i in range(RECORDS)]  # made before: they are not the codec's
+STAMPS = [1_700_000_000_000 + i for i in range(RECORDS)]  # created in advance: not codec work
 Rows = dict[str, dict[str, Callable[[], object]]]
 
 SHAPES: dict[str, tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]] = {
@@ -31,7 +31,7 @@ SHAPES: dict[str, tuple[bytes | None, bytes, tuple[tuple[str, bytes], ...]]] = {
     "1 KiB": (None, b"v" * 1024, ()),
     "100 B + 2 headers": (None, b"v" * 100, (("trace", b"0123456789abcdef"), ("kind", b"order"))),
 }
-# (build, shape, row): ns a record
+# (build, shape, row): ns per record
 TARGETS = {
     ("native", "100 B", "encode"): 75.0,
     ("native", "100 B", "decode to ConsumerRecord"): 60.0,
@@ -40,7 +40,7 @@ TARGETS = {
 
 
 def rows_of(shape: str) -> Rows:
-    """Row -> who -> the work on one batch, with the builds this process imports."""
+    """Return the work on one batch by row and client, with the builds that this process imports."""
     from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
     from aiokafka.structs import ConsumerRecord as TheirRecord
 
@@ -80,7 +80,7 @@ def rows_of(shape: str) -> Rows:
     def their_decode() -> object:
         batch = DefaultRecordBatch(bytearray(data))
         if not batch.validate_crc():
-            raise SystemExit("aiokafka refused the CRC")
+            raise SystemExit("aiokafka rejected the CRC")
         return list(batch)
 
     def their_consumer_records() -> object:
@@ -111,7 +111,7 @@ def rows_of(shape: str) -> Rows:
 
 
 def measure(rounds: int, repeats: int) -> dict[str, Any]:
-    """Shape -> row -> who -> the median ns a record of interleaved rounds."""
+    """Return the median ns per record of interleaved rounds, by shape, row and client."""
     report: dict[str, Any] = {}
     for shape in SHAPES:
         rows = rows_of(shape)
@@ -120,7 +120,7 @@ def measure(rounds: int, repeats: int) -> dict[str, Any]:
         for turn in range(rounds):
             start = turn % len(works)
             for row, who, work in works[start:] + works[:start]:
-                work()  # warm: the caches hold what this row uses
+                work()  # fills the caches with what this row uses
                 began = time.process_time_ns()
                 for _ in range(repeats):
                     work()
@@ -133,7 +133,7 @@ def measure(rounds: int, repeats: int) -> dict[str, Any]:
 
 
 def child(build: str, rounds: int) -> dict[str, Any]:
-    """Measure one build in a process of its own."""
+    """Measure one build in its own process."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("AIOKAFKA_")}
     if build == "native":
         environment["AIOKAFKA_LITE_REQUIRE_NATIVE"] = "1"
@@ -153,16 +153,16 @@ def child(build: str, rounds: int) -> dict[str, Any]:
 
 
 def show(build: str, report: dict[str, Any]) -> list[str]:
-    """Print one build's table; gives the targets it missed."""
+    """Print the table of one build; return the targets that it missed."""
     missed = []
-    print(f"\n{build}: ns a record{'':21}{'ours':>10}{'aiokafka':>18}   target")
+    print(f"\n{build}: ns/record{'':21}{'ours':>10}{'aiokafka':>18}   target")
     for shape, rows in report.items():
         print(f"  {shape}")
         for row, figures in rows.items():
             ours, theirs = figures["ours"], figures["aiokafka"]
             target = TARGETS.get((build, shape, row))
             if build == "twin" and row != "scan to columns":
-                target = theirs  # no slower than aiokafka's own pure Python
+                target = theirs  # must not be slower than aiokafka's pure Python
             verdict = ""
             if target is not None:
                 verdict = f"<= {target:.0f} {'ok' if ours <= target else 'MISSED'}"
@@ -183,8 +183,8 @@ def main() -> int:
         return 0
     missed = show("native", child("native", options.rounds))
     missed += show("twin", child("twin", max(3, options.rounds // 5)))
-    print("\naiokafka's row of 'scan to columns' is its decode to its own record objects;")
-    print("its pure-Python build computes the CRC in Python too.")
+    print("\nIn the row 'scan to columns', aiokafka decodes to its own record objects.")
+    print("Its pure-Python build also computes the CRC in Python.")
     for line in missed:
         print(f"MISSED {line}")
     return 1 if missed else 0

@@ -1,4 +1,4 @@
-"""What the consumer is measured by (bars: issue 6, "Speed")."""
+"""Suites of the consumer (bars: issue 6, "Speed")."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _three(kind: str, suffix: str = "", **options: Any) -> tuple[Row, ...]:
 
 
 def _many(name: str, title: str, kind: str, *bars: Bar, **options: Any) -> Suite:
-    """2,000 partitions assigned; those that are not the hot one have nothing."""
+    """Return a suite with 2,000 assigned partitions, all empty except the hot one."""
     return Suite(
         name,
         f"2,000 partitions assigned: {title}",
@@ -100,7 +100,7 @@ CONSUMER_SUITES = (
     ),
     Suite(
         "consume-bulk",
-        "consume 100 B in bulk: what each face of ours costs",
+        "consume 100 B in bulk: cost of each API of aiokafka_lite",
         (
             Row(OURS, "ours", "consume_lists"),
             Row("batches()", "ours", "consume_batches"),
@@ -113,7 +113,7 @@ CONSUMER_SUITES = (
     ),
     Suite(
         "round-trip",
-        "produce to consume in one process, one record at a time, 2 ms apart, linger 0",
+        "produce and consume in one process, one record at a time, 2 ms apart, linger 0",
         (
             *_three("round_trip"),
             Row(UVLOOP, "ours", "round_trip", {"loop": "uvloop"}),
@@ -124,7 +124,7 @@ CONSUMER_SUITES = (
     ),
     Suite(
         "steady",
-        "produce to consume in one process, 5,000 records a second, linger 0",
+        "produce and consume in one process, 5,000 records per second, linger 0",
         (
             *_three("steady"),
             Row(UVLOOP, "ours", "steady", {"loop": "uvloop"}),
@@ -135,7 +135,7 @@ CONSUMER_SUITES = (
     ),
     Suite(
         "backlog",
-        "a backlog of 2 GB (1 KiB), default settings: memory",
+        "memory while reading a backlog of 2 GB (1 KiB records), default settings",
         (
             *_three("backlog"),
             *_three("backlog", ", slowly", pace=10_000, records=50_000),
@@ -149,7 +149,7 @@ CONSUMER_SUITES = (
     _many("many-idle", "idle", "many_idle", Bar("cpu_share", 0.6, of="confluent"), records=0),
     _many(
         "many-steady",
-        "one hot, 2,000 records a second",
+        "one hot, 2,000 records per second",
         "many_steady",
         Bar("cpu_us", 0.7, of="confluent"),
         records=6_000,
@@ -164,8 +164,8 @@ CONSUMER_SUITES = (
     ),
     Suite(
         "service",
-        "10,000 requests a second, producing and consuming in one uvloop beside a gzip backlog: "
-        "the longest the loop was blocked",
+        "10,000 requests per second that produce and consume in one uvloop loop, while a gzip "
+        "backlog is read: maximum time that the loop is blocked",
         (
             Row(OURS, "service", "ours"),
             Row("without Kafka", "service", "nothing"),

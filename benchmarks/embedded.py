@@ -1,15 +1,16 @@
-"""The embedded broker: how quickly it starts, and what it can take and give.
+"""Measures the embedded broker: its start, tests that use it, and its throughput.
 
     python -m benchmarks.embedded                everything, five rounds
     python -m benchmarks.embedded --rounds 1 --tests 200
 
-- start: a fresh interpreter that imports `FakeCluster` and starts it (asyncio imported before),
-  and a broker started and stopped in a process that has done so before;
-- tests: a generated file of tests with a fresh broker each, run by pytest in a process;
-- throughput: the standalone broker on one core, one client after the other on another; records of
-  100 B, in 16 KiB batches and out again, with the broker's own CPU a record.
+- start: the time to import `FakeCluster` and start it in a new interpreter (asyncio is already
+  imported), and the time to start and stop it in a process that has done so before.
+- tests: the time of a pytest process for a generated file of tests, each with a new broker.
+- throughput: each client in turn writes records of 100 B in 16 KiB batches and reads them. The
+  standalone broker runs on one core, and the client on another. The table also shows the broker's
+  own CPU per record.
 
-Exit status 1 where a target is missed.
+The exit status is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from typing import Any
 
 from .work import Work
 
-WARM_START = 0.050  # seconds for a broker in a process that knows it
+WARM_START = 0.050  # seconds, in a process that has started a broker before
 TESTS_A_SECOND = 1000 / 60
 RECORDS_A_SECOND = 200_000
-SIZE = 100  # bytes of a value
+SIZE = 100  # bytes per value
 TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 COLD = """
@@ -84,7 +85,7 @@ with FakeCluster(topics={{"bench": 6}}) as cluster:
 
 
 def starts(rounds: int) -> tuple[float, float]:
-    """(cold, warm) seconds, medians."""
+    """Return the median seconds of a (cold, warm) start."""
     runs = []
     for _ in range(rounds):
         done = subprocess.run(
@@ -96,7 +97,7 @@ def starts(rounds: int) -> tuple[float, float]:
 
 
 def tests(count: int) -> float:
-    """Seconds for a pytest run of so many tests, its own start included."""
+    """Return the seconds of a pytest run of `count` tests, including the start of pytest."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "test_fresh.py").write_text(TESTS.format(count=count))
         began = time.perf_counter()
@@ -115,7 +116,7 @@ def tests(count: int) -> float:
 
 @contextmanager
 def broker(core: int | None, *options: str) -> Iterator[tuple[int, str]]:
-    """(process id, bootstrap address) of a standalone broker, on one core if there is a choice."""
+    """Run a standalone broker on `core` (None: any); yield (process id, bootstrap address)."""
     process = subprocess.Popen(
         [sys.executable, "-m", "aiokafka_lite", "broker", "--listen", "127.0.0.1:0", *options],
         stdout=subprocess.PIPE,
@@ -132,7 +133,7 @@ def broker(core: int | None, *options: str) -> Iterator[tuple[int, str]]:
 
 
 def cpu_of(pid: int) -> float:
-    """Seconds of CPU that a process has used."""
+    """Return the CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICK
 
@@ -155,7 +156,7 @@ def measure(work: Work, core: int | None) -> dict[str, Any]:
 def throughput(
     client: str, records: int, rounds: int, *options: str
 ) -> Iterator[tuple[str, float, float]]:
-    """(direction, records a second, microseconds of the broker's CPU a record), medians."""
+    """Yield the median (direction, records per second, broker's CPU us per record)."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     ours, theirs = (cores[0], cores[1]) if len(cores) > 1 else (None, None)
     found: dict[str, list[tuple[float, float]]] = {"in": [], "out": []}
@@ -173,7 +174,7 @@ def throughput(
 
 
 def beside(records: int, rounds: int) -> tuple[float, float]:
-    """(in, out) records a second where client and broker share one process, as in a test."""
+    """Return the (in, out) records per second of a client in the broker's process, as in tests."""
     runs = []
     for _ in range(rounds):
         code = BESIDE.format(records=records, size=SIZE)
@@ -199,7 +200,7 @@ def main() -> int:
     if warm > WARM_START:
         missed.append("warm start")
     seconds = tests(args.tests)
-    print(f"tests: {args.tests:,} with a fresh broker each in {seconds:.1f} s")
+    print(f"tests: {args.tests:,} with a new broker each in {seconds:.1f} s")
     if args.tests / seconds < TESTS_A_SECOND:
         missed.append("tests")
 
@@ -209,7 +210,7 @@ def main() -> int:
         for number, client in enumerate(args.clients):
             for where in ("in memory", "in a folder"):
                 options = ["--data-dir", f"{folder}/{number}"] if where == "in a folder" else []
-                rounds = args.rounds if not options else 1  # the folder is filled by a round
+                rounds = args.rounds if not options else 1  # one round fills the folder
                 cells = [where, client]
                 for direction, rate, cpu in throughput(client, args.records, rounds, *options):
                     cells += [f"{rate:,.0f}", f"{cpu:.2f}"]

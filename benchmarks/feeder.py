@@ -1,9 +1,9 @@
-"""A process that writes records to one partition at a steady pace, each with the time it was made.
+"""Writes timestamped records to one partition at a steady pace.
 
     python -m benchmarks.feeder BOOTSTRAP TOPIC PARTITION RECORDS PACE SIZE
 
-It is another process so that the reader's CPU is the reader's, and librdkafka at linger 0, so that
-it is the same for every reader.
+The feeder runs in its own process, so its CPU does not count as the reader's. It uses librdkafka
+with linger 0, so that it is the same for every reader.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import time
 from .work import Work, values
 
 FED = 1
-"""The partition it writes to: 0 may hold a backlog."""
+"""Partition that the feeder writes to; partition 0 may hold a backlog."""
 
 _AT = struct.Struct("d")
 
 
 def stamp(value: bytes) -> bytes:
-    """The value with the time it is made (seconds of the machine's monotonic clock) in front."""
+    """Replace the first bytes of a value with the machine's monotonic time in seconds."""
     return _AT.pack(time.monotonic()) + value[_AT.size :]
 
 
 def age(value: bytes) -> float:
-    """Seconds since a value was stamped, by any process of this machine."""
+    """Return the seconds since any process of this machine stamped the value."""
     made: float = _AT.unpack_from(value)[0]
     return time.monotonic() - made
 
 
 def start(work: Work, records: int) -> subprocess.Popen[bytes]:
-    """Begin to write so many records at `work.pace` a second."""
+    """Start a process that writes `records` records, `work.pace` per second."""
     arguments = [work.bootstrap, work.topic, str(FED), str(records), str(work.pace), str(work.size)]
     return subprocess.Popen([sys.executable, "-m", "benchmarks.feeder", *arguments])
 
@@ -45,7 +45,7 @@ def main() -> None:
 
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     pool = values(size)
-    # The metadata first: a burst of old records is no steady pace.
+    # Otherwise, the first records would wait for the metadata and then arrive in a burst.
     producer.list_topics(topic, timeout=10)
     began = time.monotonic()
     sent = 0

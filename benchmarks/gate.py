@@ -3,14 +3,14 @@
     .venv/bin/python -m benchmarks.gate [WORK ...]
 
 Counts do not depend on the machine's speed or load. Valgrind counts the instructions of a client's
-process; those of its start are subtracted by running it twice. They depend on how Python was
-compiled, so the limits are ratios to a reference, which creates an `asyncio.Future`, resolves it
-and awaits it. They were set with CPython 3.11: other versions only print that a ratio is exceeded.
-The broker is the embedded one, in the runner's process. Requests and
-kept objects are counted by the client itself, in a run without valgrind.
+process. The gate runs it twice, with few and with many records, to subtract the instructions of its
+start. Instructions depend on how Python was compiled, so their limits are ratios to a reference,
+which creates an `asyncio.Future`, resolves it and awaits it. The ratios were set with CPython 3.11:
+other versions only print that a ratio is exceeded. The embedded broker runs in the runner's
+process. The client itself counts requests and kept objects, in a run without valgrind.
 
-A limit of instructions is a sixth above the count when it was set. If a change exceeds one on
-purpose, say why in the commit that raises it; lower it after an improvement.
+A limit of instructions is a sixth above the count at the time it was set. If a change exceeds a
+limit on purpose, explain why in the commit that raises it. Lower the limit after an improvement.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _INSTRUCTIONS: Final = re.compile(r"I\s+refs:\s+([\d,]+)")
 
 @dataclass(frozen=True)
 class Limit:
-    """What a record of a work may cost.
+    """Maximum cost of a record.
 
     Attributes:
         instructions: Ratio to the instructions of the reference.
         requests: Requests per 1,000 records.
-        kept: Memory blocks of Python per record that exist when all records are sent or read.
+        kept: Python memory blocks per record that exist after all records are sent or read.
     """
 
     instructions: float
@@ -182,7 +182,7 @@ def _instructions(work: str, servers: str, records: int) -> int:
     ]
     found = _INSTRUCTIONS.search(_run(work, servers, records, *valgrind).stderr)
     if found is None:
-        raise SystemExit("valgrind's output has no number of instructions")
+        raise SystemExit("valgrind's output has no instruction count")
     return int(found[1].replace(",", ""))
 
 
@@ -193,7 +193,7 @@ async def _fill(servers: str) -> None:
 
 
 def judge(works: list[str]) -> int:
-    """Count what the works cost; return 1 if a limit is exceeded."""
+    """Measure the works; return 1 if a limit is exceeded."""
     if shutil.which("valgrind") is None:
         print("SKIPPED: valgrind, which counts the instructions, is not installed")
         return 0

@@ -1,9 +1,9 @@
-"""Pushing the metrics of a consumer with many partitions (KIP-714): CPU, and blocked loop.
+"""Measures metrics pushes (KIP-714) of a consumer with many partitions: CPU, and blocked loop.
 
     .venv/bin/python -m benchmarks.metrics_push [--partitions 2000] [--seconds 5]
 
-The embedded broker, in another thread, asks for all metrics every 100 ms. `blocked` is the most CPU
-time that the thread of the event loop used in one iteration.
+The embedded broker runs in another thread and requests all metrics every 100 ms. `blocked` is the
+maximum CPU time of the event loop's thread in one iteration.
 """
 
 import argparse

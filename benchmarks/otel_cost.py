@@ -1,9 +1,9 @@
-"""What traces cost per sent record: without, with the API alone, unsampled, and sampled.
+"""Measures the cost of OpenTelemetry per sent record: none, API only, unsampled, and sampled.
 
     .venv/bin/python -m benchmarks.otel_cost [--records 20000] [--rounds 5]
 
-CPU microseconds per record of the thread that sends, with the embedded broker in another thread.
-The rows are rounds in rotated order; the figures are the least of the rounds.
+The cost is the CPU of the sending thread in microseconds per record. The embedded broker runs in
+another thread. Each round runs the rows in rotated order. The figures are the minima of the rounds.
 """
 
 import argparse
@@ -30,7 +30,7 @@ ROWS = {
 
 
 async def measure(row: str, servers: str, records: int) -> float:
-    """CPU microseconds per record."""
+    """Return the CPU microseconds per record."""
     producer = AIOKafkaProducer(bootstrap_servers=servers, linger_ms=5)
     providers = ROWS[row]
     if providers is not None:

@@ -1,11 +1,11 @@
-"""Throughput and p99 of `send_and_wait` from 1 to 10,000 tasks, as an SVG.
+"""Plots throughput and p99 of `send_and_wait` from 1 to 10,000 tasks as an SVG.
 
     python -m benchmarks tasks-1 tasks-10 tasks-100 tasks-1000 tasks-10000
     python -m benchmarks.plot docs/send-and-wait.svg
 
-Draws, of what the runs left in benchmarks/results, each suite's best run a client (wall time on a
-busy machine tells more about the machine), without any drawing library: two panels with logarithmic
-axes, a line a client.
+Reads benchmarks/results, and draws two panels with logarithmic axes and one line per client,
+without a drawing library. Each point is the client's best run of a suite, because on a busy
+machine, the wall-clock times of other runs depend more on the machine.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ COLOURS = {
     "AIOProducer and a poller": "#4059ad",
 }
 PANELS = (("rate", "records a second", max), ("p99_ms", "p99, milliseconds", min))
-WIDTH, HEIGHT, LEFT, TOP = 330, 240, 70, 50  # of a panel's plot, and its margins, in pixels
+WIDTH, HEIGHT, LEFT, TOP = 330, 240, 70, 50  # a panel's plot and its margins, in pixels
 
 Points = Sequence[tuple[int, float]]
 
 
 def best_runs(figure: str, best: Callable[[Iterable[float]], float]) -> Mapping[str, Points]:
-    """By client: (tasks, best figure) of every suite that was run."""
+    """Return (tasks, best figure) of each suite with results, by client."""
     lines: dict[str, list[tuple[int, float]]] = {}
     for tasks in TASKS:
         path = RESULTS / f"tasks-{tasks}.json"
@@ -46,7 +46,7 @@ def best_runs(figure: str, best: Callable[[Iterable[float]], float]) -> Mapping[
 
 
 def panel(lines: Mapping[str, Points], title: str, left: int) -> list[str]:
-    """One plot, its axes and its lines."""
+    """Return the SVG elements of one plot: title, axes and lines."""
     values = [value for points in lines.values() for _, value in points]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
 
@@ -83,10 +83,10 @@ def panel(lines: Mapping[str, Points], title: str, left: int) -> list[str]:
 
 
 def draw() -> str:
-    """The whole picture.
+    """Return the SVG document.
 
     Raises:
-        SystemExit: No suite of tasks was run.
+        SystemExit: There are no results of the `tasks-*` suites.
     """
     body: list[str] = []
     for number, (figure, title, best) in enumerate(PANELS):

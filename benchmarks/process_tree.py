@@ -1,4 +1,4 @@
-"""CPU of a tree of processes: Spark's work is done by a JVM and by Python workers below it."""
+"""Measures the CPU of a process tree, because Spark works in a JVM and its Python workers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(root: int | None = None) -> float:
-    """User and system seconds of `root` (this process) and all below it, ended ones included.
+    """Return the user and system seconds of `root` (default: this process) and its descendants.
 
-    The children of a process that has ended count as soon as it was waited for.
+    Processes that have ended count once their parent has waited for them.
     """
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
@@ -21,8 +21,8 @@ def cpu_seconds(root: int | None = None) -> float:
         try:
             stat = (entry / "stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended meanwhile
-        fields = stat.rpartition(")")[2].split()  # from the state on, the third of proc(5)
+            continue  # the process has ended
+        fields = stat.rpartition(")")[2].split()  # from the state, the third in proc(5)
         parents[int(entry.name)] = int(fields[1])
         ticks[int(entry.name)] = sum(map(int, fields[11:15]))
     top = os.getpid() if root is None else root

@@ -1,4 +1,4 @@
-"""What the producer is measured by (bars: issue 5, "Speed")."""
+"""Suites of the producer (bars: issue 5, "Speed")."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _produce(
 
 
 def _send_and_wait(tasks: int, records: int, *bars: Bar, beside: tuple[Row, ...] = ()) -> Suite:
-    fewer = min(records // 4, 50_000)  # for a client that takes a quarter of a millisecond each
+    fewer = min(records // 4, 50_000)  # for a client that needs 0.25 ms per record
     return Suite(
         f"tasks-{tasks}",
         f"send_and_wait from {tasks:,} tasks, 100 B, linger 0",
@@ -68,7 +68,7 @@ PRODUCER_SUITES = (
     _produce("produce-one", "produce 100 B to one partition, 16 KiB batches", 0.45, partitions=1),
     Suite(
         "produce-hot",
-        "produce 100 B to 10 partitions in turn, of 10 and of 10,000",
+        "produce 100 B to 10 partitions in turn, in topics of 10 and 10,000 partitions",
         (
             Row("of 10", "ours", "produce", {"partitions": 10}),
             Row("of 10,000", "ours", "produce", {"partitions": 10_000}),
@@ -79,7 +79,7 @@ PRODUCER_SUITES = (
     ),
     Suite(
         "senders",
-        "send from 10,000 tasks in turn, 100 B: the latency of send itself",
+        "send 100 B from 10,000 tasks in turn: latency of send itself",
         (
             Row(OURS, "ours", "senders"),
             Row(UVLOOP, "ours", "senders", {"loop": "uvloop"}),
@@ -100,7 +100,7 @@ PRODUCER_SUITES = (
     ),
     _send_and_wait(
         10_000,
-        1_000_000,  # a hundred a task, as above: what a task's making costs is not the producer's
+        1_000_000,  # 100 per task, as above: creating a task is not the producer's cost
         Bar("cpu_us", 0.20, of=AIOPRODUCER),
         Bar("p99_ms", 60.0),
         beside=(Row(AIOPRODUCER, "confluent", "send_and_wait", {"records": 50_000}),),

@@ -1,10 +1,10 @@
-"""Scrapes a consumer with many partitions: how long it takes and how long it blocks the loop.
+"""Measures scrapes of a consumer with many partitions: time, CPU, and blocking of the loop.
 
     .venv/bin/python -m benchmarks.prometheus_scrape [--partitions 2000] [--rounds 20]
 
-The text is made by `prometheus_client`, and by `aiokafka_lite.prometheus.generate_latest`. The
+First `prometheus_client` generates the text, then `aiokafka_lite.prometheus.generate_latest`. The
 scrape runs in a thread, as in `prometheus_client.start_http_server`. `blocked` is the maximum CPU
-time that the event loop's thread used in one iteration during the scrapes.
+time of the event loop's thread in one iteration during the scrapes.
 """
 
 import argparse
@@ -58,7 +58,7 @@ async def measure(partitions: int, rounds: int) -> None:
             async with watched_loop(idle):
                 await asyncio.sleep(1)
             print(f"{partitions} partitions, {rounds} rounds")
-            print(f"loop without scrapes blocked: at most {max(idle):.2f} ms")
+            print(f"loop blocked without scrapes: at most {max(idle):.2f} ms")
             for name, text_of in (
                 ("prometheus_client", prometheus_client.generate_latest),
                 ("aiokafka_lite.prometheus", generate_latest),
@@ -81,10 +81,8 @@ async def scrape(text_of: Callable[[], bytes], rounds: int) -> None:
             await asyncio.sleep(0.05)
     lines = sum(not line.startswith(b"#") for line in text.splitlines())
     print(f"  {lines} series, {len(text) / 1e6:.2f} MB")
-    print(f"  scrape: median {statistics.median(took):.1f} ms, least {min(took):.1f} ms")
-    print(
-        f"  CPU of the process: median {statistics.median(used):.1f} ms, least {min(used):.1f} ms"
-    )
+    print(f"  scrape: median {statistics.median(took):.1f} ms, minimum {min(took):.1f} ms")
+    print(f"  process CPU: median {statistics.median(used):.1f} ms, minimum {min(used):.1f} ms")
     print(f"  loop blocked: at most {max(blocked):.2f} ms")
 
 

@@ -1,10 +1,10 @@
-"""What a record costs with several versions of Python, measured in turns.
+"""Compares the CPU per record with several versions of Python, in interleaved rounds.
 
     python -m benchmarks.pythons python3.11 python3.12 python3.13
 
-Each argument is an interpreter that can import `aiokafka_lite`, such as that of the venv which
-`make wheel-test PYTHON=python3.13` makes. The first one is the reference. Only rows of this client
-are run: other clients change between versions, too.
+Each argument is an interpreter that can import `aiokafka_lite`, such as that of the venv that
+`make wheel-test PYTHON=python3.13` creates. The first interpreter is the reference. Only the rows
+of aiokafka_lite run, because other clients change between versions, too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 
 def _packages(python: str) -> str:
-    """The folder of installed packages, which comes before this clone on the path."""
+    """Return the folder of installed packages, which precedes this clone on the path."""
     asked = "import sysconfig; print(sysconfig.get_path('platlib'))"
     return subprocess.check_output([python, "-P", "-c", asked], text=True).strip()
 

@@ -1,4 +1,4 @@
-"""A suite's figures as a markdown table, and its bars beneath."""
+"""Formats a suite's figures as a Markdown table, and the verdicts of its bars."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ FIGURES: Final[Mapping[str, tuple[str, int]]] = {
     "blocked_wall_ms": ("loop late, wall ms", 2),
     "rss_mb": ("peak RSS MB", 0),
 }
-"""What may be measured: its head in the table, and decimals."""
+"""Column head and number of decimals of each figure."""
 
 
 def table(suite: Suite, results: Runs) -> str:
-    """Medians (and the minima of the suite's own figure), and its ratio to the reference row."""
+    """Return a table of medians, with the minima and ratios of the suite's own figure."""
     rows = {label: runs for label, runs in results.items() if runs}
     if not rows:
         return f"\n### {suite.title}\n\nno row could be measured\n"
@@ -50,7 +50,7 @@ def table(suite: Suite, results: Runs) -> str:
 
 
 def verdicts(suite: Suite, results: Runs) -> list[str]:
-    """A line for each bar that could be judged."""
+    """Return a line for each bar that has figures."""
     told = (bar.verdict(results) for bar in suite.bars)
     return [f"{suite.name}: {line}" for line in told if line is not None]
 

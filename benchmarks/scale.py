@@ -3,15 +3,16 @@
     python -m benchmarks.scale                                   all parts
     python -m benchmarks.scale --brokers 100 --partitions 10000 --part consumer
 
-The embedded broker simulates the cluster in a process of its own, and each part runs in another.
+The embedded broker simulates the cluster in its own process, and each part runs in another process.
 The cluster responds more slowly than a real one, so wall-clock times are upper bounds; CPU and
 memory are those of the client process.
 
 - producer: from `start()` to the first acknowledged record, one topic of 1,000 partitions;
-- consumer: from `start()` to the first record of a consumer of every partition; its memory;
+- consumer: from `start()` of a consumer of all partitions to its first record; its memory;
 - group: `start()` of the only member of a group, classic and KIP-848;
-- refresh: one metadata refresh of every partition;
-- leaders: 10,000 leaders move at once, until a record of each of ten moved partitions arrives;
+- refresh: one metadata refresh of all partitions;
+- leaders: from the move of 10,000 leaders at once until a record of each of ten moved partitions
+  arrives;
 - reading: CPU per record of ten partitions with traffic, while the consumer has all partitions, and
   while it has only these ten; without the CPU of idle fetches, two per second and broker.
 
@@ -42,11 +43,11 @@ ACTIVE = 10  # partitions with traffic
 MOVED = 10_000
 RECORDS = 100_000
 OF_A_TOPIC = 1_000
-LIMIT = 600.0  # seconds that a step may take
+LIMIT = 600.0  # timeout of a step, in seconds
 
 
 class Cluster:
-    """The process of the cluster, which executes one command at a time."""
+    """A process that simulates the cluster and executes one command at a time."""
 
     def __init__(self, brokers: int, topics: int, of_a_topic: int = OF_A_TOPIC) -> None:
         command = [sys.executable, "-m", "benchmarks.scale_cluster"]
@@ -76,19 +77,19 @@ class Cluster:
 
 
 def memory() -> float:
-    """Resident MiB of this process."""
+    """Return the resident memory of this process in MiB."""
     text = Path("/proc/self/status").read_text()
     return int(text.split("VmRSS:")[1].split()[0]) / 1024
 
 
 class Step:
-    """What one step cost.
+    """The cost of one step, in seconds.
 
     Attributes:
-        cpu: Seconds of this process.
-        took: Seconds by the clock.
-        blocked: Seconds.
-        without_gc: The same, without the time of the garbage collector.
+        cpu: CPU of this process.
+        took: Wall-clock time.
+        blocked: Maximum CPU of the event loop's thread between two ticks.
+        without_gc: `blocked` without the time of the garbage collector.
     """
 
     cpu = took = blocked = without_gc = 0.0
@@ -171,7 +172,7 @@ async def consumer(cluster: Cluster, topics: list[str]) -> bool:
             await asyncio.sleep(10)
         each = (memory() - before) * 1024 / (len(topics) * OF_A_TOPIC)
         met = judge("consumer.start()", starting)
-        met &= judge("first record read", reading, extra=f", {each:.2f} KiB a partition")
+        met &= judge("first record read", reading, extra=f", {each:.2f} KiB per partition")
         return met & judge("ten idle seconds", settling)
 
 
@@ -229,7 +230,7 @@ async def reading(cluster: Cluster, topics: list[str]) -> bool:
             spent[name] = (step.cpu - idling[name] * step.took) / RECORDS * 1e6
     ratio = spent["all"] / spent["ten"]
     met = ratio <= READING
-    figures = f"{spent['all']:.2f} us a record, {spent['ten']:.2f} with {ACTIVE} partitions"
+    figures = f"{spent['all']:.2f} us per record, {spent['ten']:.2f} with {ACTIVE} partitions"
     figures += f"; idle {idling['all']:.1%} of a core, {idling['ten']:.1%}"
     print(f"{'met   ' if met else 'MISSED'} {'reading':24}{ratio:.2f} ({figures})", flush=True)
     return met

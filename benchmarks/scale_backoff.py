@@ -33,7 +33,7 @@ def without_jitter(failures: int, chance: random.Random) -> float:
 
 
 def attempts(delay: Delay, connections: int, outage: float, seed: int) -> tuple[Counter[int], int]:
-    """The attempts in each window until all connections are back, and the number of attempts."""
+    """Return the attempts in each window until all connections are restored, and their total."""
     chance = random.Random(seed)
     windows: Counter[int] = Counter()
     for _ in range(connections):
@@ -56,9 +56,12 @@ def report(name: str, delay: Delay, connections: int, outage: float, seed: int) 
         inside = [windows[n] for n in range(int(first / WINDOW), int(last / WINDOW))]
         if inside:
             most = max(inside) / connections
-            print(f"  {first:5.0f} to {last:3.0f} s: at most {most:6.1%} of them in {WINDOW} s")
+            print(
+                f"  {first:5.0f} to {last:3.0f} s: "
+                f"at most {most:6.1%} of the connections in {WINDOW} s"
+            )
     shares = " ".join(f"{count / connections:.0%}" for count in back)
-    print(f"  back after the outage, in windows of {WINDOW} s: {shares}", flush=True)
+    print(f"  restored after the outage, in windows of {WINDOW} s: {shares}", flush=True)
 
 
 def main() -> None:

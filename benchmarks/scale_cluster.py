@@ -1,8 +1,8 @@
-"""A cluster of many brokers and partitions in a process of its own, for `benchmarks.scale`.
+"""Simulates a cluster of many brokers and partitions in its own process, for `benchmarks.scale`.
 
     python -m benchmarks.scale_cluster BROKERS TOPICS PARTITIONS_OF_A_TOPIC
 
-Prints the bootstrap servers (at most three), then answers each line of its standard input:
+Prints the bootstrap servers (at most three), then answers each line of standard input:
 
     write COUNT PARTITIONS   append records to the first partitions of topic-0; "ok"
     move COUNT               move the leaders of the first partitions to the next broker; "ok"
@@ -24,7 +24,7 @@ def write(cluster: FakeCluster, count: int, partitions: int) -> None:
 
 
 def move(cluster: FakeCluster, count: int) -> None:
-    """Move leaders as a controller does when brokers restart: all within one update."""
+    """Move leaders in one update, as a controller does when brokers restart."""
     brokers = len(cluster.state.nodes)
     for topic in cluster.state.topics.values():
         for number, partition in enumerate(topic.partitions):

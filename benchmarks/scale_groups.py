@@ -3,18 +3,18 @@
     python -m benchmarks.scale_groups                       compared with Java's assignors
     python -m benchmarks.scale_groups --members 100 --partitions 1000
 
-For each assignor: the first assignment, one member leaves, one member joins. Each input is passed
-repeatedly to this package's assignor and to Java's (tools/kafka/java/Assign.java). The result is
-the minimum CPU time of the thread. The time of the first call is also printed, because a group
-leader assigns rarely. In Java, members claim what this package's assignor assigned before, so that
-both assignors get the same input.
+The steps for each assignor are the first assignment, one member leaves, and one member joins. Each
+input is passed repeatedly to this package's assignor and to Java's (tools/kafka/java/Assign.java).
+The result is the minimum CPU time of the thread. The time of the first call is also printed,
+because a group leader assigns rarely. In Java, members claim the partitions that this package's
+assignor assigned before, so that both assignors get the same input.
 
 - spread: the difference between the largest and the smallest number of partitions of a member;
 - moved: partitions that a member lost although it is still in the group. Partitions that a
   cooperative assignment withholds until their owner has revoked them count as moved.
 
-Then the client side of KIP-848: the CPU time of one heartbeat whose response assigns all partitions
-to one member, from decoding the response to encoding the acknowledgement.
+The last lines show the client side of KIP-848: the CPU time of one heartbeat whose response assigns
+all partitions to one member, from decoding the response to encoding the acknowledgement.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Timed(NamedTuple):
 
 
 def claiming(assignor: type[NativeAssignor], members: Members, held: Assigned) -> Members:
-    """The members as they join after an assignment; new members claim nothing."""
+    """Return the members as they join after an assignment; new members claim nothing."""
     claims = {name: Claim(tuple(held.get(name, ())), 1 if name in held else -1) for name in members}
     if assignor is StickyAssignor:
         return {
@@ -94,7 +94,7 @@ def claiming(assignor: type[NativeAssignor], members: Members, held: Assigned) -
 
 
 def clocked(work: Callable[[], T]) -> tuple[T, float, float]:
-    """The result, and the CPU milliseconds of the first and of the fastest call."""
+    """Return the result, and the CPU milliseconds of the first and of the fastest call."""
     spent = []
     for _ in range(REPEATS):
         begin = time.thread_time()
@@ -143,7 +143,7 @@ def compare(assignor: type[NativeAssignor], members: Members, topics: Topics) ->
     ):
         joining = claiming(assignor, {name: members[name] for name in present}, held)
         mine, java = ours(assignor, joining, topics), theirs(assignor, joining, topics)
-        same = "the same" if _sorted(mine.assigned) == _sorted(java.assigned) else "another"
+        same = "the same" if _sorted(mine.assigned) == _sorted(java.assigned) else "a different"
         print(
             f"{assignor.name:19}{step:19}{mine.least:8.1f} ms ({mine.first:.0f} first)"
             f"{java.least:8.1f} ms ({java.first:.0f} first)   {quality(mine.assigned, held)}"

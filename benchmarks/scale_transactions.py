@@ -1,9 +1,9 @@
-"""Measures the cost of each of many transactional producers in one process.
+"""Measures the cost per producer of many transactional producers in one process.
 
     python -m benchmarks.scale_transactions --producers 10000
 
-The producers start, a limited number at a time, with an embedded broker in a process of its own.
-Then each runs one transaction of one record, and all are stopped. CPU and memory are those of the
+The producers start, a limited number at a time; the embedded broker runs in its own process. Then
+each producer runs one transaction of one record, and all stop. CPU and memory are those of the
 client process. Each producer has a connection to the coordinator, one to the leader and one for
 metadata, so the limit of open files (`ulimit -n`) must allow four files per producer, in this
 process and in the cluster's.
@@ -33,7 +33,7 @@ async def each(
     producers: Sequence[AIOKafkaProducer],
     step: Callable[[AIOKafkaProducer], Awaitable[object]],
 ) -> None:
-    """Run a step for all producers, and print what it took."""
+    """Run a step for all producers, and print its cost."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def one(producer: AIOKafkaProducer) -> None:
@@ -50,7 +50,7 @@ async def each(
     gc.collect()
     count = len(producers)
     print(
-        f"{name:12}{used / count * 1e3:6.2f} ms CPU each, {took:6.1f} s in all, "
+        f"{name:12}{used / count * 1e3:6.2f} ms CPU each, {took:6.1f} s in total, "
         f"{(memory() - before) * 1024 / count:6.1f} KiB each, "
         f"blocked {blocked:.1f} ms ({without_gc:.1f} without collections)",
         flush=True,
@@ -58,7 +58,7 @@ async def each(
 
 
 def open_files() -> int:
-    """Open files of this process."""
+    """Return the number of open files of this process."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
@@ -70,7 +70,7 @@ async def transact(producer: AIOKafkaProducer) -> None:
 async def idle(seconds: float) -> None:
     cpu = time.process_time()
     await asyncio.sleep(seconds)
-    print(f"{'idle':12}{(time.process_time() - cpu) / seconds:6.1%} of a core for all of them")
+    print(f"{'idle':12}{(time.process_time() - cpu) / seconds:6.1%} of a core for all producers")
 
 
 async def run(cluster: Cluster, count: int) -> None:
@@ -97,7 +97,7 @@ def main() -> None:
     arguments.add_argument("--producers", type=int, default=10_000)
     given = arguments.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the cluster inherits it
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the cluster inherits the limit
     cluster = Cluster(1, 1, PARTITIONS)
     try:
         asyncio.run(run(cluster, given.producers))

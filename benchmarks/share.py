@@ -1,18 +1,18 @@
-"""The share consumer compared with Java's and with our plain consumer, on a real Kafka of its own.
+"""Compares the share consumer with Java's and with the plain consumer, with its own real Kafka.
 
     python -m benchmarks.share                       both parts
     python -m benchmarks.share cost --rounds 7 --records 300000
     python -m benchmarks.share latency
 
 - cost: CPU per record of `run` with a handler that does nothing and concurrency 1,000, of
-  `async for` with `accept`, of our plain consumer's `async for`, and of Java's KafkaShareConsumer
-  that acknowledges each record. Every row reads the same topic, each time in a new group, in turns.
-  Each client's process has read as many records before; start and stop are included.
-- latency: 100 records per second, one process; from `send` until the application has the record and
-  has marked it as accepted, compared with the plain consumer's read; and until the broker has the
-  acceptance.
+  `async for` with `accept`, of the plain consumer's `async for`, and of Java's KafkaShareConsumer
+  that acknowledges each record. The rows read the same topic in turns, each time in a new group.
+  Each client's process has read as many records before. Start and stop are included.
+- latency: 100 records per second in one process. The part measures the time from `send` until the
+  application has received and accepted the record, compared with the plain consumer's read, and
+  the time until the broker has the acceptance.
 
-Exit status 1 where a target is missed.
+The exit status is 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _groups = itertools.count()
 
 
 async def new_group(servers: str) -> str:
-    """A new share group that begins at the earliest offset."""
+    """Return a new share group that starts at the earliest offset."""
     group = f"bench-{os.getpid()}-{next(_groups)}"
     changes = {"share.auto.offset.reset": "earliest"}
     async with AIOKafkaAdminClient(bootstrap_servers=servers) as admin:
@@ -114,7 +114,7 @@ READERS = {RUN: read_by_run, EACH: read_by_each, PLAIN: read_plainly}
 
 
 async def serve_turns(servers: str) -> None:
-    """A process of ours: a line of JSON asks for a turn, another answers with its figures."""
+    """Run a turn for each line of JSON on standard input, and print its figures as JSON."""
     for line in sys.stdin:
         row, topic, group, count = json.loads(line)
         meter = Meter()
@@ -124,17 +124,17 @@ async def serve_turns(servers: str) -> None:
 
 
 Turn = Callable[[str, str, str, int], Figures]
-"""Row, topic, group and number of records to the figures."""
+"""Function that takes row, topic, group and number of records, and returns the figures."""
 
 
 @contextmanager
 def process(command: list[str]) -> Iterator[Callable[[str], str]]:
-    """A process that answers each line with one."""
+    """Start a process that answers each line with a line; yield a function that asks it."""
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(line: str) -> str:
         if child.stdin is None or child.stdout is None:
-            raise RuntimeError("a process without pipes")
+            raise RuntimeError("the process has no pipes")
         child.stdin.write(line + "\n")
         child.stdin.flush()
         answer = child.stdout.readline()
@@ -171,7 +171,7 @@ def java(servers: str) -> Iterator[Turn]:
             answer = ask(f"{topic} {group} {count} {how}").split()
             cpu, seconds, records, size = (float(each) for each in answer)
             if records < count or size != records * SIZE:
-                raise SystemExit(f"Java read {records} records of {size} bytes")
+                raise SystemExit(f"Java read {records} records with {size} bytes")
             return {"cpu_us": cpu, "rate": records / seconds, "records": int(records)}
 
         yield turn
@@ -215,7 +215,10 @@ async def cost(servers: str, records: int, rounds: int, rows: list[str]) -> bool
 async def latencies(
     servers: str, topic: str, row: str, count: int
 ) -> tuple[list[float], list[float]]:
-    """Seconds from `send` to the application, and to the broker's confirmation, per record."""
+    """Return seconds per record from `send` to the application, and to the broker's confirmation.
+
+    The plain consumer has no confirmations.
+    """
     arrived: list[float] = []
     confirmed: list[float] = []
     sent: dict[bytes, float] = {}
@@ -231,7 +234,7 @@ async def latencies(
                 began = sent.get(record.value or b"")
                 acceptance = record.accept()
                 if began is None:
-                    continue  # of an earlier row
+                    continue  # the record belongs to an earlier row
                 arrived.append(time.perf_counter() - began)
                 acceptances.append((acceptance, began))
                 if len(arrived) == count:
@@ -254,7 +257,7 @@ async def latencies(
     acceptances: list[tuple[Any, float]] = []
 
     async def look() -> None:
-        """Note when acceptances are confirmed, without awaiting them, which would hurry them."""
+        """Record when acceptances are confirmed; awaiting them would send them earlier."""
         while True:
             now = time.perf_counter()
             while acceptances and acceptances[0][0].done():
@@ -299,7 +302,7 @@ async def latency(servers: str, seconds: int, rounds: int) -> bool:
 
 
 def percentile(seconds: list[float], share: int) -> float:
-    """Milliseconds."""
+    """Return a percentile in milliseconds."""
     return statistics.quantiles(seconds, n=100)[share - 1] * 1e3
 
 
@@ -319,7 +322,7 @@ def print_table(found: Mapping[str, list[Figures]], *figures: str) -> None:
 def judged(
     found: Mapping[str, list[Figures]], row: str, reference: str, figure: str, most: float
 ) -> bool:
-    """Print a bar; True if it is met."""
+    """Print the verdict of a bar; return False if the bar is missed."""
     if not found.get(row) or not found.get(reference):
         return True
     value, unit = (statistics.median(run[figure] for run in found[r]) for r in (row, reference))
@@ -334,7 +337,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help="cost, latency (default: both)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--records", type=int, default=200_000)
-    parser.add_argument("--seconds", type=int, default=15, help="of a round of the latency part")
+    parser.add_argument("--seconds", type=int, default=15, help="duration of a latency round")
     parser.add_argument("--rows", nargs="*", default=list(ROWS), choices=ROWS)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     asked = parser.parse_args()

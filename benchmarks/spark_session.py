@@ -1,8 +1,8 @@
-"""One suite of Spark in one session: `python -m benchmarks.spark_session JSON`.
+"""Runs one Spark suite in one session: `python -m benchmarks.spark_session JSON`.
 
-Both formats are asked in turns by the same warm JVM, which a process for each measurement could not
-have. Prints one JSON line: {label: [figures, ...]}. CPU is that of the whole tree of processes:
-driver, JVM, Python workers.
+The same warm JVM runs both formats in turns; with a process for each measurement, the JVM would be
+cold. Prints one line of JSON: {label: [figures, ...]}. The CPU is that of the whole process tree:
+driver, JVM and Python workers.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 MASTER = "local[2]"
 HEAP = "2g"
 WARM = 2
-"""Runs of each row before the first that counts: the JVM compiles what is used often."""
-PATIENCE = 300  # seconds for one query
+"""Warm-up runs of each row, in which the JVM compiles the code that it uses often."""
+PATIENCE = 300  # timeout of one query, in seconds
 WRITING_TASKS = 6
 FIRST_BATCHES = 5
-"""Micro-batches of a query that are not counted: it starts its processes in them."""
+"""Micro-batches that do not count, because the query starts its processes in them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What one process of this module does.
+    """The work of one process of this module.
 
     Attributes:
-        kind: A function of `KINDS`.
-        formats: By a row's label, the format it reads.
-        options: Given to the formats beside the address and the topic.
-        own: By a row's label, what only that row is given.
+        kind: Name of a function in `KINDS`.
+        formats: Format of each row, by row label.
+        options: Options of all formats, in addition to the address and the topic.
+        own: Additional options of single rows, by row label.
     """
 
     kind: str
@@ -65,19 +65,19 @@ class Session:
 
 
 def batch(spark: SparkSession, form: str, work: Session) -> dict[str, float]:
-    """A query that looks at the columns which have something to tell."""
+    """Measure a batch query of the columns that contain information."""
     frame = spark.read.format(form).options(**_options(work)).load()
     query = frame.selectExpr("count(*)", "sum(length(value))", "max(offset)", "max(timestamp)")
     began, spent = time.perf_counter(), cpu_seconds()
     row = query.collect()[0]
     figures = _figures(began, spent, work.records)
     if row[0] != work.records:
-        raise RuntimeError(f"{form} has read {row[0]} of {work.records} records")
+        raise RuntimeError(f"{form} read {row[0]} of {work.records} records")
     return figures
 
 
 def stream(spark: SparkSession, form: str, work: Session) -> dict[str, float]:
-    """A stream of all there is, from its start to its end."""
+    """Measure a stream of all available records, from its start to its end."""
     began, spent = time.perf_counter(), cpu_seconds()
     query = _run(spark, form, work)
     figures = _figures(began, spent, work.records)
@@ -86,7 +86,7 @@ def stream(spark: SparkSession, form: str, work: Session) -> dict[str, float]:
 
 
 def micro_batches(spark: SparkSession, form: str, work: Session) -> dict[str, float]:
-    """What a micro-batch costs that has hardly anything to read."""
+    """Measure the cost of a micro-batch that reads only a few records."""
     spent = cpu_seconds()
     query = _run(spark, form, work)
     spent = cpu_seconds() - spent
@@ -99,7 +99,7 @@ def micro_batches(spark: SparkSession, form: str, work: Session) -> dict[str, fl
 
 
 def sink(spark: SparkSession, form: str, work: Session) -> dict[str, float]:
-    """Values of 100 bytes, made by Spark, into a topic: at least once unless the row says more."""
+    """Measure a write of 100-byte values that Spark generates; the default is at least once."""
     options = {"kafka.bootstrap.servers": work.bootstrap, "topic": work.topic, **work.options}
     frame = spark.range(0, work.records, 1, WRITING_TASKS)
     frame = frame.selectExpr("rpad(string(id), 100, '.') AS value")
@@ -107,9 +107,9 @@ def sink(spark: SparkSession, form: str, work: Session) -> dict[str, float]:
     began, spent = time.perf_counter(), cpu_seconds()
     frame.write.format(form).options(**options).mode("append").save()
     figures = _figures(began, spent, work.records)
-    # A transaction's end takes an offset, too.
+    # The marker at the end of a transaction takes an offset, too, so there can be more.
     if _stored(work) - before < work.records:
-        raise RuntimeError(f"{form} has written less than {work.records} records")
+        raise RuntimeError(f"{form} wrote fewer than {work.records} records")
     return figures
 
 
@@ -128,18 +128,18 @@ def _run(spark: SparkSession, form: str, work: Session) -> StreamingQuery:
         writer = frame.writeStream.format("noop").option("checkpointLocation", folder)
         query = writer.trigger(availableNow=True).start()
         if not query.awaitTermination(PATIENCE):
-            raise TimeoutError(f"{form} was not done in {PATIENCE} s")
+            raise TimeoutError(f"{form} did not finish within {PATIENCE} s")
     return query
 
 
 def _check(query: StreamingQuery, form: str, work: Session) -> None:
     read = sum(progress["numInputRows"] for progress in query.recentProgress)
     if read != work.records:
-        raise RuntimeError(f"{form} has read {read} of {work.records} records")
+        raise RuntimeError(f"{form} read {read} of {work.records} records")
 
 
 def _stored(work: Session) -> int:
-    """Where the topic's partitions end, all together."""
+    """Return the sum of the end offsets of the topic's partitions."""
     return asyncio.run(_ends(work))
 
 

@@ -1,4 +1,4 @@
-"""What Spark's reading and writing are measured by, beside its own connector (bars: issue 8)."""
+"""Suites of Spark reads and writes, compared with Spark's own connector (bars: issue 8)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .suite import OURS, Bar, Row, Suite
 
 CONNECTOR = "Spark's connector"
 PARTITIONS = 6
-PATIENCE = 600  # seconds for all rounds of one suite
+PATIENCE = 600  # timeout of all rounds of one suite, in seconds
 
 
 def _suite(name: str, title: str, kind: str, *bars: Bar, **options: Any) -> Suite:
@@ -50,16 +50,16 @@ SPARK_SUITES = (
     ),
     _suite(
         "spark-stream",
-        "100 B, a stream of what there is (AvailableNow)",
+        "100 B, a stream of all available records (AvailableNow)",
         "stream",
         Bar("cpu_us", 1.0, of=CONNECTOR),
         Bar("rate", least=1.8, of=CONNECTOR),
-        # A stream starts processes, a second of CPU whatever there is to read.
+        # A stream starts processes, which takes a second of CPU for any number of records.
         records=3_000_000,
     ),
     _suite(
         "spark-stream-long",
-        "100 B, a longer stream, of which its start is a smaller part",
+        "100 B, a longer stream, in which the start counts less",
         "stream",
         Bar("cpu_us", 1.0, of=CONNECTOR),
         Bar("rate", least=1.8, of=CONNECTOR),
@@ -85,7 +85,7 @@ SPARK_SUITES = (
                 {"given": {"deliveryGuarantee": "exactly_once"}},
             ),
             Row(CONNECTOR, "kafka", "sink"),
-            # Ours has batches of 128 KiB unless told otherwise.
+            # The default batch size of aiokafka_lite is 128 KiB.
             Row(
                 f"{CONNECTOR}, 128 KiB",
                 "kafka",
@@ -102,7 +102,7 @@ SPARK_SUITES = (
 def run_session(
     suite: Suite, bootstrap: str, topic: str, rounds: int, scale: float
 ) -> dict[str, list[Any]]:
-    """Run every row of `suite` in one warm session; {label: [figures, ...]}."""
+    """Run every row of `suite` in one warm session; return {label: [figures, ...]}."""
     reason = missing()
     if reason is not None:
         print(f"# {suite.name}: {reason}", flush=True)
@@ -125,7 +125,7 @@ def run_session(
         check=False,
     )
     if done.returncode != 0:
-        print(f"# {suite.name}: {done.stderr.strip()[-3000:] or 'no message'}", flush=True)
+        print(f"# {suite.name}: {done.stderr.strip()[-3000:] or 'no error message'}", flush=True)
         return {row.label: [] for row in suite.rows}
     results: dict[str, list[Any]] = json.loads(done.stdout.splitlines()[-1])
     return results

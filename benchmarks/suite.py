@@ -1,4 +1,4 @@
-"""What a comparison is made of: its rows, what is done in them, and the bars it is judged by."""
+"""Defines comparisons: suites, their rows, and the bars that judge them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ OURS = "aiokafka_lite"
 UVLOOP = "aiokafka_lite, uvloop"
 
 Runs = Mapping[str, Sequence[Mapping[str, Any]]]
-"""By a row's label, the figures of each of its runs."""
+"""Figures of each run, by row label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One client doing a suite's work; `options` override the suite's own."""
+    """One client that does a suite's work; `options` override those of the suite."""
 
     label: str
     client: str
@@ -26,15 +26,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What a figure has to reach: as it is, or as a share of another row's of the same rounds.
+    """Limit of a figure: absolute, or relative to another row of the same rounds.
 
     Attributes:
-        figure: Its name, such as "cpu_us".
-        most: It may be so large at most, ...
-        least: ... or has to be so large.
-        of: The row of whose figure `most` and `least` are a share; None: they stand for themselves.
-        more: By how much it may be above that share.
-        row: Whose figure it is.
+        figure: Name of the figure, such as "cpu_us".
+        most: Upper limit.
+        least: Lower limit, used if there is no upper limit.
+        of: Row whose figure multiplies the limit; None if the limit is absolute.
+        more: Amount added to the limit, in the unit of the figure.
+        row: Row whose figure the bar judges.
     """
 
     figure: str
@@ -45,7 +45,7 @@ class Bar:
     row: str = OURS
 
     def verdict(self, runs: Runs) -> str | None:
-        """One line: what was wanted, what was measured, met or missed; None without figures."""
+        """Return a line with the verdict, the limit and the figure; None without figures."""
         values = _values(runs, self.row, self.figure)
         others = _values(runs, self.of, self.figure) if self.of is not None else [1.0]
         if not values or not others:
@@ -53,7 +53,7 @@ class Bar:
         value, unit = statistics.median(values), statistics.median(others)
         limit = self.most if self.most is not None else self.least
         if limit is None:
-            raise ValueError(f"a bar of {self.figure} without a limit")
+            raise ValueError(f"the bar for {self.figure} has no limit")
         least = self.most is None
         allowed = limit * unit + self.more
         met = value >= allowed if least else value <= allowed
@@ -62,21 +62,21 @@ class Bar:
         if self.of is not None:
             wanted += f" of {self.of}" + (f" and {self.more:g} more" if self.more else "")
             best = min(values) / min(others)
-            measured = f"{value / unit:.3f} ({value:.4g} and {unit:.4g}; of the minima {best:.3f})"
+            measured = f"{value / unit:.3f} ({value:.4g} and {unit:.4g}; by the minima {best:.3f})"
         return f"{'met   ' if met else 'MISSED'} {self.row}: {self.figure} {wanted}: {measured}"
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A comparison whose rows are run interleaved.
+    """A comparison whose rows run in interleaved rounds.
 
     Attributes:
-        options: Of the `Work`, for all rows.
-        reads: Whether the topic is filled before; suites of the same topic share it.
-        reference: The row ratios are taken to.
-        figure: Of what they are taken.
-        bars: What it is judged by.
-        most_rounds: A figure that hardly varies needs no more.
+        options: Options of `Work` for all rows.
+        reads: True if the topic is filled in advance; suites with the same data share it.
+        reference: Row to which the table's ratios refer.
+        figure: Figure whose ratios the table shows.
+        bars: Bars that judge the suite.
+        most_rounds: Maximum number of rounds, for figures that hardly vary.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The table of what is measured: one `Row` a line of the report, one `Suite` a comparison."""
+"""Lists all suites: each `Suite` is a comparison, each `Row` a line of its table."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ GROUPS: dict[str, tuple[Suite, ...]] = {
     "consumer": CONSUMER_SUITES,
     "spark": SPARK_SUITES,
 }
-"""Names under which several suites are asked for at once."""
+"""Suites by the name of their group, which the command line accepts."""

@@ -1,4 +1,4 @@
-"""Topics for the benchmark, made and filled by a neutral hand: librdkafka."""
+"""Creates topics and fills them with librdkafka, independent of the measured client."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from .work import values
 
-# A KRaft controller writes at most 10,000 records for one request, and a topic is one more than its
-# partitions.
+# A KRaft controller writes at most 10,000 records per request. A new topic takes one record for
+# itself and one for each partition.
 AT_ONCE = 5_000
 
 
@@ -47,8 +47,10 @@ def load_topic(
     compression: str | None,
     partitions: int,
 ) -> None:
-    """Fill the first `partitions` of `topic` with `records` values of `size` bytes in
-    batches of 16 KiB."""
+    """Fill the first `partitions` partitions of `topic` with records.
+
+    The `records` values have `size` bytes each and are written in batches of 16 KiB.
+    """
     failures: list[object] = []
     producer = Producer(
         {
@@ -67,10 +69,10 @@ def load_topic(
 
     pool = values(size)
     for i in range(records):
-        # partitions by hand: a sticky partitioner would fill them unevenly
+        # A sticky partitioner would fill the partitions unevenly.
         try:
             producer.produce(topic, pool[i % 1000], partition=i % partitions, on_delivery=tell)
-        except BufferError:  # a backlog larger than its queue
+        except BufferError:  # the producer's queue is full
             producer.poll(1)
             producer.produce(topic, pool[i % 1000], partition=i % partitions, on_delivery=tell)
         if i % 1000 == 0:

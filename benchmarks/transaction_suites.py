@@ -1,4 +1,4 @@
-"""What transactions are measured by (bars: issue 7, "Cost")."""
+"""Suites of transactions (bars: issue 7, "Cost")."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TRANSACTION_SUITES = (
     ),
     Suite(
         "transactions-small",
-        "transactions of one record of 100 B, side by side from 100 transactional ids",
+        "concurrent transactions of one record of 100 B, from 100 transactional ids",
         (
             Row(OURS, "transactions_ours", "side_by_side"),
             Row(UVLOOP, "transactions_ours", "side_by_side", {"loop": "uvloop"}),

@@ -1,7 +1,7 @@
-"""What a worker process is told to do, and how what it did is measured.
+"""Describes the work of a worker process, and measures it.
 
-A client is measured by the CPU of its own process (user + system, all threads), because with a
-broker on the same cores the wall clock tells more about the broker than about the client.
+The main measure is the CPU of the client's process (user and system, all threads). The broker runs
+on the same cores, so wall-clock time depends more on the broker than on the client.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One measurement: which client does what, on how many records.
+    """One measurement: the client, its work, and the number of records.
 
-    `kind` names a coroutine or function of the client's module (`produce`, `round_trip`,
-    ...); sizes are bytes, `linger_ms` milliseconds. The topic has `partitions`; where `hot`
-    is not 0, the records go to so many of them in turn, not where the partitioner says. `pace`
-    is records a second, 0 for as many as can be; `loaded` is how many the topic held before;
-    `transaction` is how many records each one has.
+    Attributes:
+        kind: Name of a function or coroutine function in the client's module, such as `produce`.
+        size: Bytes per value.
+        batch_size: Maximum bytes of a batch.
+        partitions: Number of partitions of the topic.
+        hot: Number of partitions that receive the records in turn; 0 for the partitioner's choice.
+        pace: Records per second; 0 for no limit.
+        loaded: Number of records in the topic before the measurement.
+        transaction: Number of records per transaction.
     """
 
     client: str
@@ -53,7 +57,7 @@ class Work:
 
 
 def values(size: int, count: int = 1000) -> list[bytes]:
-    """`count` different JSON-like values of exactly `size` bytes."""
+    """Return `count` different JSON-like values of exactly `size` bytes."""
     made = []
     for i in range(count):
         head = (
@@ -65,10 +69,10 @@ def values(size: int, count: int = 1000) -> list[bytes]:
 
 
 class Meter:
-    """CPU, wall time and latencies of one stretch of work.
+    """Measures CPU, wall-clock time and latencies.
 
-    Call `start` after the warm-up and `stop` with the number of records; `latencies` (seconds,
-    one a record) may be filled in between.
+    Call `start` after the warm-up, and `stop` with the number of records. In between, the caller
+    can append the latency of each record to `latencies`, in seconds.
     """
 
     def __init__(self) -> None:
@@ -82,7 +86,7 @@ class Meter:
         self._began = time.perf_counter()
 
     def share(self) -> float:
-        """CPU seconds a second since `start`."""
+        """Return the CPU seconds per second since `start`."""
         user, system = self._spent()
         return (user + system) / (time.perf_counter() - self._began)
 
@@ -104,17 +108,17 @@ class Meter:
         return result
 
     def _spent(self) -> tuple[float, float]:
-        """User and system seconds since `start`."""
+        """Return the user and system seconds since `start`."""
         now = resource.getrusage(resource.RUSAGE_SELF)
         if self._usage is None:
-            raise RuntimeError("the meter was read before it was started")
+            raise RuntimeError("the meter was not started")
         return now.ru_utime - self._usage.ru_utime, now.ru_stime - self._usage.ru_stime
 
 
 def rss_mb(which: str = "VmRSS") -> float:
-    """This process's memory now, or with "VmHWM" its peak.
+    """Return the current memory of this process in MiB, or its peak with "VmHWM".
 
-    ru_maxrss would begin at the peak of the process which forked it.
+    ru_maxrss is only a fallback, because it starts at the peak of the process that forked this one.
     """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(which + ":"):
@@ -123,10 +127,10 @@ def rss_mb(which: str = "VmRSS") -> float:
 
 
 def forget_peak() -> None:
-    """Let the peak of the memory begin at what is used now."""
+    """Reset the peak memory of this process to its current memory."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value below which `share` (0..1) of the sorted, non-empty `ordered` lie."""
+    """Return the value below which a share (0 to 1) of the sorted, non-empty `ordered` lies."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

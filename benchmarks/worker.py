@@ -1,7 +1,7 @@
-"""One client doing one work in a process of its own: `python -m benchmarks.worker JSON`.
+"""Runs one measurement in its own process: `python -m benchmarks.worker JSON`.
 
-Prints one JSON line with the figures. The runner starts one worker a measurement, so that no
-client inherits another's heap, threads or garbage.
+Prints the figures as one line of JSON. The runner starts a worker for each measurement, so no
+client inherits another client's heap, threads or garbage.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One module a client; every module has the same functions, one a kind of work."""
+"""One module per client; each module has the same functions, one per kind of work."""

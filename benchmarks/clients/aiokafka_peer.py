@@ -1,4 +1,4 @@
-"""aiokafka at work: the same text as ours, another import."""
+"""Work functions of aiokafka: the same code as in `ours`, with other imports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A producer's work, written once for every client that has aiokafka's API: ours and aiokafka.
+"""Producer work functions of all clients with aiokafka's API: aiokafka_lite and aiokafka.
 
-That one text serves both is the point of a drop-in: `ours` and `aiokafka_peer`
-differ in their imports alone. `asyncio_reading` has the consumer's.
+A drop-in replacement must run with the same code, so `ours` and `aiokafka_peer` differ only in
+their imports. `asyncio_reading` contains the consumer's work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _producer(producer_class: Client, work: Work, linger_ms: int) -> Any:
 
 
 async def produce(producer_class: Client, work: Work) -> dict[str, Any]:
-    """`await send` for every record, then flush, then every ack looked at."""
+    """Await `send` for every record, flush, then check every ack."""
     producer = _producer(producer_class, work, work.linger_ms)
     await producer.start()
     meter = Meter()
@@ -55,7 +55,7 @@ async def produce(producer_class: Client, work: Work) -> dict[str, Any]:
 
 
 async def send_and_wait(producer_class: Client, work: Work) -> dict[str, Any]:
-    """`tasks` coroutines, each waiting for its record before it sends the next; linger 0."""
+    """Run `tasks` coroutines that each await a record's ack before the next send; linger 0."""
     producer = _producer(producer_class, work, 0)
     await producer.start()
     meter = Meter()
@@ -79,7 +79,7 @@ async def send_and_wait(producer_class: Client, work: Work) -> dict[str, Any]:
 
 
 async def senders(producer_class: Client, work: Work) -> dict[str, Any]:
-    """`tasks` coroutines that send in turn; the latency is that of `send` itself."""
+    """Run `tasks` coroutines that send in turn; the latency is that of `send` itself."""
     producer = _producer(producer_class, work, work.linger_ms)
     await producer.start()
     meter = Meter()
@@ -105,7 +105,7 @@ async def senders(producer_class: Client, work: Work) -> dict[str, Any]:
 
 
 async def idle(producer_class: Client, work: Work) -> dict[str, Any]:
-    """One record at a time with a pause of 2 ms between: the latency of an idle service."""
+    """Send one record at a time, 2 ms apart: the latency of an idle service."""
     producer = _producer(producer_class, work, 0)
     await producer.start()
     meter = Meter()

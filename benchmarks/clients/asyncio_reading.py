@@ -1,4 +1,4 @@
-"""A consumer's work, written once for every client that has aiokafka's API."""
+"""Consumer work functions of all clients with aiokafka's API: aiokafka_lite and aiokafka."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from benchmarks.work import Meter, Work, forget_peak, rss_mb, values
 
 PATIENCE = 10.0  # seconds without a record after which a reader gives up
 TICK = 0.001  # seconds between the bursts of a paced producer
-SETTLE = 1.0  # seconds for a client with 2,000 partitions to find its positions and come to rest
+SETTLE = 1.0  # seconds until a client with 2,000 partitions has found its positions and is idle
 
 
 class Clients(NamedTuple):
-    """The classes of one package."""
+    """The client classes of one package."""
 
     producer: Callable[..., Any]
     consumer: Callable[..., Any]
@@ -27,7 +27,7 @@ class Clients(NamedTuple):
 
 @asynccontextmanager
 async def reading(clients: Clients, work: Work, reset: str) -> AsyncIterator[Any]:
-    """A consumer of the whole topic, all partitions assigned; "latest": the positions are known."""
+    """Yield a consumer of all partitions; with "latest", it already knows its positions."""
     consumer = clients.consumer(
         bootstrap_servers=work.bootstrap,
         auto_offset_reset=reset,
@@ -45,7 +45,7 @@ async def reading(clients: Clients, work: Work, reset: str) -> AsyncIterator[Any
 
 
 async def consume(clients: Clients, work: Work, *, lists: bool) -> dict[str, Any]:
-    """Read the whole topic from the start, touching value and offset of every record."""
+    """Read the whole topic from the start, and access the value and offset of every record."""
     meter = Meter()
     result: dict[str, Any] = {}
     for count in (min(work.warmup, work.records), work.records):
@@ -61,7 +61,7 @@ async def read_lists(consumer: Any, count: int) -> None:
     while seen < count:
         batches = await consumer.getmany(timeout_ms=PATIENCE * 1000, max_records=500)
         if not batches:
-            raise RuntimeError(f"only {seen} of {count} records came within {PATIENCE} s")
+            raise RuntimeError(f"read {seen} of {count} records, then none within {PATIENCE} s")
         for records in batches.values():
             for record in records:
                 touched += len(record.value) + (record.offset & 1)
@@ -77,11 +77,11 @@ async def read_one_by_one(consumer: Any, count: int) -> None:
             break
 
 
-# --- produced and consumed in one process
+# --- producing and consuming in one process
 
 
 async def round_trip(clients: Clients, work: Work) -> dict[str, Any]:
-    """One record at a time, 2 ms apart: from `send` until the consumer has it."""
+    """Measure the time from `send` until the consumer has a record; one at a time, 2 ms apart."""
     meter = Meter()
     pool = values(work.size)
     producer = clients.producer(bootstrap_servers=work.bootstrap, acks="all", linger_ms=0)
@@ -104,7 +104,7 @@ async def round_trip(clients: Clients, work: Work) -> dict[str, Any]:
 
 
 async def steady(clients: Clients, work: Work) -> dict[str, Any]:
-    """5,000 records a second for a while: each one's time from `send` to the consumer."""
+    """Measure the time from `send` until the consumer has a record, at 5,000 per second."""
     rate = 5_000
     meter = Meter()
     pool = values(work.size)
@@ -146,8 +146,11 @@ async def steady(clients: Clients, work: Work) -> dict[str, Any]:
 
 
 async def backlog(clients: Clients, work: Work) -> dict[str, Any]:
-    """Read a backlog in lists, all of it or `pace` records a second; the growth of the memory
-    since before there was a consumer."""
+    """Read a backlog in lists, and measure how much the memory grows.
+
+    The consumer reads `work.pace` records per second, or at full speed if it is 0. The growth is
+    relative to the memory before the consumer is created.
+    """
     meter = Meter()
     forget_peak()
     before = rss_mb()
@@ -158,7 +161,7 @@ async def backlog(clients: Clients, work: Work) -> dict[str, Any]:
         while seen < work.records:
             batches = await consumer.getmany(timeout_ms=PATIENCE * 1000, max_records=500)
             if not batches:
-                raise RuntimeError(f"only {seen} of {work.records} records came")
+                raise RuntimeError(f"read only {seen} of {work.records} records")
             for records in batches.values():
                 for record in records:
                     touched += len(record.value) + (record.offset & 1)
@@ -173,7 +176,7 @@ async def backlog(clients: Clients, work: Work) -> dict[str, Any]:
 
 
 async def many_idle(clients: Clients, work: Work) -> dict[str, Any]:
-    """Wait for a record that does not come."""
+    """Measure a consumer that waits for a record that never arrives."""
     async with reading(clients, work, "latest") as consumer:
         waiting = asyncio.create_task(consumer.getone())
         await asyncio.sleep(SETTLE)
@@ -187,8 +190,8 @@ async def many_idle(clients: Clients, work: Work) -> dict[str, Any]:
 
 
 async def many_steady(clients: Clients, work: Work) -> dict[str, Any]:
-    """Read what another process writes to one partition at a steady pace."""
-    warmup = work.pace  # a second: brokers, too, take their time with 2,000 partitions
+    """Read records that another process writes to one partition at a steady pace."""
+    warmup = work.pace  # one second: brokers, too, need time to settle with 2,000 partitions
     async with reading(clients, work, "latest") as consumer:
         waiting = asyncio.create_task(consumer.getone())
         await asyncio.sleep(SETTLE)
@@ -210,7 +213,7 @@ async def many_steady(clients: Clients, work: Work) -> dict[str, Any]:
 
 
 async def many_backlog(clients: Clients, work: Work) -> dict[str, Any]:
-    """Read the backlog of one partition, after all have come to rest at their ends."""
+    """Read the backlog of one partition after the consumer is idle at the end of all partitions."""
     async with reading(clients, work, "latest") as consumer:
         waiting = asyncio.create_task(consumer.getone())
         await asyncio.sleep(SETTLE)

@@ -1,12 +1,12 @@
-"""How long a new process takes to its first record: each sample is a Python process of its own.
+"""Measures how long a new Python process takes until its first record.
 
-`first_ack` counts from before the `import` of the client to the first acknowledged record;
-`first_record` from before `start()` (confluent-kafka: the constructor) to the first record read
-from a topic with records, without a group. The modules of the client are on the disk as bytecode,
-and the broker has served another client before.
+`first_ack` is the time from before the `import` of the client to the first acknowledged record.
+`first_record` is the time from before `start()` (confluent-kafka: the constructor) to the first
+record read from a topic with records, without a group. Each sample runs in its own process. The
+modules of the client are on the disk as bytecode, and the broker has served another client before.
 
-`python -m benchmarks.clients.cold_start CLIENT KIND WORK` takes one sample. A client is
-imported by the function that measures it, so that no sample contains another client's modules.
+`python -m benchmarks.clients.cold_start CLIENT KIND WORK` takes one sample. Each function imports
+the client that it measures, so no sample includes the modules of another client.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VALUE = b"v" * 100
 
 
 class _Watch:
-    """Wall-clock time and CPU since it was made."""
+    """Measures wall-clock time and CPU since its creation."""
 
     def __init__(self) -> None:
         usage = resource.getrusage(resource.RUSAGE_SELF)
@@ -110,7 +110,7 @@ def _confluent_first_record(work: Work) -> dict[str, float]:
 
     watch = _Watch()
     consumer = Consumer({"bootstrap.servers": work.bootstrap, "group.id": "not-joined"})
-    # A group would add the time of the rebalance: the partitions are assigned by hand.
+    # The partitions are assigned manually, because a group would add the time of the rebalance.
     partitions = range(work.partitions)
     consumer.assign([TopicPartition(work.topic, p, OFFSET_BEGINNING) for p in partitions])
     record = None
@@ -147,7 +147,7 @@ SAMPLES: dict[str, Callable[[Work], dict[str, float]]] = {
 
 
 def _medians(client: str, kind: str, work: Work) -> dict[str, float]:
-    """The medians of 20 samples."""
+    """Return the medians of 20 samples."""
     command = [sys.executable, "-m", "benchmarks.clients.cold_start", client, kind]
     samples = [
         json.loads(

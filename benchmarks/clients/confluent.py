@@ -1,8 +1,8 @@
-"""confluent-kafka (librdkafka) at work, through its cheapest honest faces.
+"""Work functions of confluent-kafka (librdkafka), with its cheapest comparable APIs.
 
-Produce: a callback a record, the queue raised so that it is never full. send_and_wait: the
-package's own AIOProducer. Idle latency: the synchronous one at linger 0. `confluent_reading` has
-the consumer's work.
+`produce` uses one callback per record, and a queue so large that it is never full. `send_and_wait`
+uses the package's own AIOProducer. `idle` uses the synchronous producer with linger 0.
+`confluent_reading` contains the consumer's work.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def produce(work: Work) -> dict[str, Any]:
         producer.flush()
         result = meter.stop(count)
         if failures or acked != count:
-            raise RuntimeError(f"{count - acked} records unacknowledged, errors {failures[:3]}")
+            raise RuntimeError(f"{count - acked} records not acknowledged, errors {failures[:3]}")
     return result
 
 
@@ -83,7 +83,7 @@ def idle(work: Work) -> dict[str, Any]:
 
 
 async def send_and_wait(work: Work) -> dict[str, Any]:
-    """Their own asyncio face. Its delivery reports come when something polls, so a task does."""
+    """Use AIOProducer, with a task that polls because delivery reports arrive only in polls."""
     from confluent_kafka.aio import AIOProducer
 
     producer = AIOProducer(

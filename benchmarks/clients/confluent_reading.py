@@ -1,4 +1,4 @@
-"""confluent-kafka's consumer at work; the counterpart of `asyncio_reading`, threads instead."""
+"""Work functions of confluent-kafka's consumer: `asyncio_reading` with threads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from benchmarks import feeder
 from benchmarks.work import Meter, Work, forget_peak, rss_mb, values
 
 PATIENCE = 10.0  # seconds without a record after which a reader gives up
-SETTLE = 1.0  # seconds for a client with 2,000 partitions to come to rest
+SETTLE = 1.0  # seconds until a client with 2,000 partitions is idle
 
 
 def consumer_of(work: Work, offset: int) -> Consumer:
-    """A consumer of the whole topic from an offset on."""
+    """Return a consumer of all partitions that starts at `offset`."""
     consumer = Consumer(
         {
             "bootstrap.servers": work.bootstrap,
@@ -31,7 +31,7 @@ def consumer_of(work: Work, offset: int) -> Consumer:
 
 def value_of(message: Message | None) -> bytes:
     if message is None:
-        raise RuntimeError(f"no record came within {PATIENCE} s")
+        raise RuntimeError(f"no record arrived within {PATIENCE} s")
     if message.error():
         raise RuntimeError(str(message.error()))
     value: bytes = message.value()
@@ -44,7 +44,7 @@ def read_lists(consumer: Consumer, count: int, pace: int = 0) -> None:
     while seen < count:
         messages = consumer.consume(500, PATIENCE)
         if not messages:
-            raise RuntimeError(f"only {seen} of {count} records came within {PATIENCE} s")
+            raise RuntimeError(f"read {seen} of {count} records, then none within {PATIENCE} s")
         for message in messages:
             touched += len(value_of(message)) + (message.offset() & 1)
         seen += len(messages)
@@ -154,7 +154,7 @@ def many_idle(work: Work) -> dict[str, Any]:
 
 
 def many_steady(work: Work) -> dict[str, Any]:
-    warmup = work.pace  # a second: brokers, too, take their time with 2,000 partitions
+    warmup = work.pace  # one second: brokers, too, need time to settle with 2,000 partitions
     consumer = consumer_of(work, OFFSET_END)
     consumer.poll(2 * SETTLE)
     process = feeder.start(work, work.records + warmup)

@@ -1,7 +1,7 @@
-"""The floor: a client that only writes bytes made before, and waits for as many answers.
+"""The floor: a client that only writes prepared requests and awaits their responses.
 
-No metadata, no retries, no timeouts, no batching: what is left is the event loop, the socket and
-the broker. It speaks to the bootstrap server, which must lead partition 0.
+Without metadata, retries, timeouts and batching, only the event loop, the socket and the broker
+remain. The client connects to the bootstrap server, which must lead partition 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VERSION = 9
 
 
 class _Wire(asyncio.Protocol):
-    """Counts whole frames by their length, and wakes whoever waits for one."""
+    """Detects complete frames by their length, and resolves `answered` for each."""
 
     def __init__(self) -> None:
         self.transport: Any = None

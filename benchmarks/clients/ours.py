@@ -1,4 +1,4 @@
-"""aiokafka_lite at work."""
+"""Work functions of aiokafka_lite."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def consume_columns(work: Work) -> dict[str, Any]:
 
 
 async def _in_bulk(work: Work, *, columns: bool) -> dict[str, Any]:
-    """Read the whole topic; of records value and offset are touched, of columns their number."""
+    """Read the whole topic, and access each record's value and offset, or each batch's length."""
     meter = Meter()
     result: dict[str, Any] = {}
     for count in (min(work.warmup, work.records), work.records):

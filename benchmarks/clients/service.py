@@ -1,9 +1,9 @@
-"""A web service, as far as Kafka sees one: requests that produce, and a task that consumes, in one
-event loop; beside them a backlog of large gzip batches is read.
+"""Simulates a web service whose requests produce while tasks consume in the same event loop.
 
-No web framework, whose own cost would hide the client's: a request is a task that reads JSON,
-waits for its record to be acknowledged, and writes JSON. Measured is how long the loop was kept
-from its timers, in CPU of its own thread: what else runs on the machine does not count.
+One task consumes the produced records, and another reads a backlog of large gzip batches. There is
+no web framework, because its cost would hide the client's. A request is a task that reads JSON,
+awaits the ack of its record, and writes JSON. The measure is how long the loop does not run its
+timers, in CPU of its own thread, so that other load on the machine does not count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.work import Meter, Work, values
 from .asyncio_reading import Clients
 
 BACKLOG = 60_000  # records of 1 KiB, in batches of about 1 MB before compression
-BURST = 20  # requests begun in one tick, at most: a stall is not to be followed by a flood
+BURST = 20  # maximum number of requests started per tick, so that no flood follows a stall
 
 
 async def ours(work: Work) -> dict[str, Any]:
@@ -38,7 +38,7 @@ async def aiokafka_peer(work: Work) -> dict[str, Any]:
 
 
 async def nothing(work: Work) -> dict[str, Any]:
-    """The requests alone."""
+    """Serve the requests without Kafka."""
 
     async def store(_event: bytes, _number: int) -> int:
         await asyncio.sleep(0)
@@ -132,7 +132,7 @@ async def _serve(store: Any, work: Work, begin: Any = lambda: None) -> dict[str,
 
 
 def _fill(work: Work, partition: int) -> None:
-    """The backlog, once a topic."""
+    """Write the backlog, once per topic."""
     consumer = Consumer({"bootstrap.servers": work.bootstrap, "group.id": "benchmark"})
     _, end = consumer.get_watermark_offsets(Partition(work.topic, partition), 10)
     consumer.close()

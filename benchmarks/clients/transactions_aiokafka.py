@@ -1,4 +1,4 @@
-"""aiokafka's transactions."""
+"""Transactions of aiokafka."""
 
 from __future__ import annotations
 

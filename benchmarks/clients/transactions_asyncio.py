@@ -1,4 +1,4 @@
-"""Transactions, written once for every client that has aiokafka's API: ours and aiokafka."""
+"""Transactions of all clients with aiokafka's API: aiokafka_lite and aiokafka."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def producer_of(producer_class: Client, work: Work, **options: Any) -> Any:
 
 
 async def in_turn(producer_class: Client, place: Client, work: Work) -> dict[str, Any]:
-    """One transaction after the other, each with an offset."""
+    """Run one transaction after the other, each with an offset."""
     name = f"bench-{uuid.uuid4().hex}"
     producer = producer_of(producer_class, work, transactional_id=name)
     await producer.start()
@@ -49,7 +49,7 @@ async def in_turn(producer_class: Client, place: Client, work: Work) -> dict[str
 
 
 async def side_by_side(producer_class: Client, work: Work) -> dict[str, Any]:
-    """`tasks` transactional ids, each with one transaction after the other."""
+    """Run `tasks` transactional ids concurrently, each with one transaction after the other."""
     names = [f"bench-{uuid.uuid4().hex}" for _ in range(work.tasks)]
     producers = [producer_of(producer_class, work, transactional_id=name) for name in names]
     await asyncio.gather(*(producer.start() for producer in producers))
@@ -60,7 +60,7 @@ async def side_by_side(producer_class: Client, work: Work) -> dict[str, Any]:
             each = count // work.tasks
             meter.start()
             await asyncio.gather(*(_one(one, work, pool, each, meter) for one in producers))
-            result = meter.stop(each * work.tasks)  # of transactions
+            result = meter.stop(each * work.tasks)  # transactions, not records
         return result
     finally:
         await asyncio.gather(*(producer.stop() for producer in producers))

@@ -1,4 +1,4 @@
-"""confluent-kafka's transactions: its calls block, so that each transactional id has a thread."""
+"""Transactions of confluent-kafka, with a thread per transactional id because its calls block."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def _producer(work: Work) -> Producer:
 
 
 def in_turn(work: Work) -> dict[str, Any]:
-    """One transaction after the other, each with an offset."""
+    """Run one transaction after the other, each with an offset."""
     producer = _producer(work)
-    # Only a consumer can tell who is in a group; this one joins none.
+    # Only a consumer provides the metadata of a group. This one joins none.
     consumer = Consumer({"bootstrap.servers": work.bootstrap, "group.id": GROUP})
     group = consumer.consumer_group_metadata()
     meter, pool, size = Meter(), values(work.size), work.transaction
@@ -56,7 +56,7 @@ def in_turn(work: Work) -> dict[str, Any]:
 
 
 def side_by_side(work: Work) -> dict[str, Any]:
-    """`tasks` transactional ids, each with one transaction after the other."""
+    """Run `tasks` transactional ids concurrently, each with one transaction after the other."""
     meter, pool = Meter(), values(work.size)
     lock = threading.Lock()
 
@@ -79,5 +79,5 @@ def side_by_side(work: Work) -> dict[str, Any]:
             each = count // work.tasks
             meter.start()
             list(threads.map(lambda producer, each=each: one(producer, each), producers))
-            result = meter.stop(each * work.tasks)  # of transactions
+            result = meter.stop(each * work.tasks)  # transactions, not records
     return result

@@ -1,4 +1,4 @@
-"""aiokafka_lite's transactions, and what they are made of without them."""
+"""Transactions of aiokafka_lite, and the same work without transactions."""
 
 from __future__ import annotations
 
@@ -25,21 +25,25 @@ async def side_by_side(work: Work) -> dict[str, Any]:
 
 
 async def without(work: Work) -> dict[str, Any]:
-    """The same records of an idempotent producer, and two requests behind each flush: the same
-    offset committed by itself, and a small one."""
+    """Send the same records with an idempotent producer, and two requests after each flush.
+
+    One request commits the same offset by itself, and the other is small.
+    """
     return await _without(work, 0.0)
 
 
 async def without_in_the_same_time(work: Work) -> dict[str, Any]:
-    """The same again, but each round lasts as long as a transaction: a transaction waits for the
-    brokers, and a process that has slept finds its caches cold."""
+    """Run the same work as `without`, but each round lasts as long as a transaction.
+
+    A transaction waits for the brokers, and a process that has slept finds its caches cold.
+    """
     size = work.transaction
     some = await in_turn(replace(work, warmup=50 * size, records=100 * size))
     return await _without(work, some["wall"] / 100)
 
 
 async def _without(work: Work, lasting: float) -> dict[str, Any]:
-    """Each round lasts so many seconds at least; the rest of them passes behind its requests."""
+    """Run rounds of at least `lasting` seconds; each sleeps after its requests if time remains."""
     producer = transactions_asyncio.producer_of(AIOKafkaProducer, work)
     await producer.start()
     meter, pool, size = Meter(), values(work.size), work.transaction

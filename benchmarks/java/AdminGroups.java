@@ -11,8 +11,8 @@ import org.apache.kafka.clients.admin.ListGroupsOptions;
 import org.apache.kafka.common.GroupState;
 
 /**
- * Lists all groups, describes them and fetches their offsets, as often as there are lines on standard
- * input. Each line of the output: milliseconds, groups, described empty groups, committed offsets.
+ * Lists all groups, describes them and fetches their offsets, once for each line on standard input.
+ * Prints a line each time: milliseconds, groups, groups described as empty, committed offsets.
  */
 public class AdminGroups {
     public static void main(String[] arguments) throws Exception {

@@ -11,9 +11,9 @@ import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Reads and acknowledges a number of records in a new share group, for each line on standard input:
- * topic, group, records, "sync" or "async". Each line of the output: CPU microseconds a record of
- * this process, seconds, records, and the number of value bytes.
+ * Reads and acknowledges records in a new share group, for each line on standard input: topic,
+ * group, number of records, "sync" or "async". Prints a line each time: CPU microseconds per record
+ * of this process, seconds, records, bytes of all values.
  */
 public class ShareGroup {
     public static void main(String[] arguments) {
