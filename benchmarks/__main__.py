@@ -194,7 +194,7 @@ def main() -> None:
                     results = run(suite, bootstrap, topics.of(suite), args.rounds, args.scale)
                     (RESULTS / f"{suite.name}.json").write_text(json.dumps(results, indent=1))
                     print(table(suite, results), flush=True)
-                    judged += verdicts(suite, results)
+                    judged += [f"{suite.name}: {each}" for each in verdicts(suite, results)]
             finally:
                 topics.delete()
     print("\n### Bars\n", *judged, sep="\n")

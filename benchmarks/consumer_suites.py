@@ -130,7 +130,11 @@ CONSUMER_SUITES = (
             Row(UVLOOP, "ours", "steady", {"loop": "uvloop"}),
         ),
         {"records": 10_000},
-        bars=(Bar("p99_ms", 1.0, of="aiokafka"), Bar("cpu_us", 0.3, of="aiokafka")),
+        bars=(
+            Bar("p99_ms", 1.0, of="aiokafka"),
+            Bar("cpu_us", 0.3, of="aiokafka"),
+            Bar("cpu_us", 1.0, of="confluent"),
+        ),
         reference="aiokafka",
     ),
     Suite(

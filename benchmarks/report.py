@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from .suite import Runs, Suite
+from .suite import Runs, Suite, Verdict
 
 FIGURES: Final[Mapping[str, tuple[str, int]]] = {
     "cpu_us": ("CPU us/record", 2),
@@ -49,10 +49,10 @@ def table(suite: Suite, results: Runs) -> str:
     return "\n".join(lines)
 
 
-def verdicts(suite: Suite, results: Runs) -> list[str]:
-    """Return a line for each bar that has figures."""
-    told = (bar.verdict(results) for bar in suite.bars)
-    return [f"{suite.name}: {line}" for line in told if line is not None]
+def verdicts(suite: Suite, results: Runs) -> list[Verdict]:
+    """Return the verdict of each bar that has figures."""
+    judged = (bar.judge(results) for bar in suite.bars)
+    return [verdict for verdict in judged if verdict is not None]
 
 
 def _own(suite: Suite, runs: Sequence[Mapping[str, Any]]) -> str:

@@ -94,6 +94,7 @@ SPARK_SUITES = (
             ),
         ),
         {"records": 1_000_000},
+        bars=(Bar("cpu_us", 0.6, of=CONNECTOR),),
         reference=CONNECTOR,
     ),
 )

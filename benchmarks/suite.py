@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 OURS = "aiokafka_lite"
 UVLOOP = "aiokafka_lite, uvloop"
@@ -44,8 +44,8 @@ class Bar:
     more: float = 0.0
     row: str = OURS
 
-    def verdict(self, runs: Runs) -> str | None:
-        """Return a line with the verdict, the limit and the figure; None without figures."""
+    def judge(self, runs: Runs) -> Verdict | None:
+        """Return whether the figure is within the limit; None without figures."""
         values = _values(runs, self.row, self.figure)
         others = _values(runs, self.of, self.figure) if self.of is not None else [1.0]
         if not values or not others:
@@ -57,13 +57,29 @@ class Bar:
         least = self.most is None
         allowed = limit * unit + self.more
         met = value >= allowed if least else value <= allowed
-        wanted = f"at {'least' if least else 'most'} {limit:g}"
-        measured = f"{value:.4g}"
+        wanted = f"at {'least' if least else 'most'} {_number(limit)}"
+        measured = _number(value)
         if self.of is not None:
             wanted += f" of {self.of}" + (f" and {self.more:g} more" if self.more else "")
             best = min(values) / min(others)
-            measured = f"{value / unit:.3f} ({value:.4g} and {unit:.4g}; by the minima {best:.3f})"
-        return f"{'met   ' if met else 'MISSED'} {self.row}: {self.figure} {wanted}: {measured}"
+            both = f"{_number(value)} and {_number(unit)}"
+            measured = f"{value / unit:.3f} ({both}; by the minima {best:.3f})"
+        return Verdict(met, self.row, self.figure, wanted, measured)
+
+
+class Verdict(NamedTuple):
+    """A judged bar."""
+
+    met: bool
+    row: str
+    figure: str
+    wanted: str
+    """The limit."""
+    measured: str
+
+    def __str__(self) -> str:
+        verdict = "met   " if self.met else "MISSED"
+        return f"{verdict} {self.row}: {self.figure} {self.wanted}: {self.measured}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +104,10 @@ class Suite:
     figure: str = "cpu_us"
     bars: tuple[Bar, ...] = ()
     most_rounds: int = 1000
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10_000 else f"{value:.4g}"
 
 
 def _values(runs: Runs, row: str, figure: str) -> list[float]:

@@ -21,7 +21,7 @@ TRANSACTION_SUITES = (
         ),
         {"records": 200_000, "transaction": 1000},
         reference=BESIDE,
-        bars=(Bar("cpu_us", 1.10, of=BESIDE),),
+        bars=(Bar("cpu_us", 1.15, of=BESIDE),),
     ),
     Suite(
         "transactions-small",
