@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from typing import Any, Final
 
 from aiokafka_lite._consumer_record import ConsumerRecord
+from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.structs import RECORD_OF_ERROR, TopicPartition, UndeserializedRecord
 
-__all__ = ["attach_record"]
+__all__ = ["attach_record", "raised_error"]
 
 _NOTES: Final = "__notes__"
+
+
+def raised_error(raised: Exception | CancelledError) -> Exception:
+    """Return the error that a deserializer raised.
+
+    One that raises CancelledError, as the result of a cancelled future does, has not cancelled the
+    task that calls it. The exception would end that task unnoticed, and every read would wait
+    forever.
+    """
+    if isinstance(raised, Exception):
+        return raised
+    error = KafkaError(f"the deserializer raised {raised!r}")
+    error.__cause__ = raised
+    return error
 
 
 def attach_record(

@@ -32,7 +32,7 @@ from aiokafka_lite.errors import (
 )
 from aiokafka_lite.protocol.primitives import Buffer
 from aiokafka_lite.reading.heavy_batches import LOOP_LIMIT, is_heavy, read_in_thread
-from aiokafka_lite.reading.undeserialized import attach_record
+from aiokafka_lite.reading.undeserialized import attach_record, raised_error
 from aiokafka_lite.record.compression import DEFAULT_LIMIT
 from aiokafka_lite.record.header import HEADER_SIZE, LENGTH_AT, LENGTH_END, MAGIC_AT
 from aiokafka_lite.record.message_set import MESSAGE_OVERHEAD
@@ -190,7 +190,7 @@ class Decoding:
                 part = "value"
                 record.value = _deserialized(self.value_deserializer, record, value)
         except (Exception, asyncio.CancelledError) as raised:
-            error = raised if isinstance(raised, Exception) else _cancelled(raised)
+            error = raised_error(raised)
             record.key, record.value = key, value
             attach_record(error, part, record, "acknowledge() it by its offset")
             where = f"{record.topic}-{record.partition} offset {record.offset}"
@@ -318,15 +318,6 @@ def _batch_at(view: memoryview, offset: int) -> _Batch | None:
             return _Batch(base, last, at, at + size)
         at += size
     return None
-
-
-def _cancelled(raised: asyncio.CancelledError) -> KafkaError:
-    """The error for a deserializer that raised CancelledError, as the result of a cancelled
-    future does. Otherwise, it would end the leader's task unnoticed, and every read would wait
-    forever."""
-    error = KafkaError(f"the deserializer raised {raised!r}")
-    error.__cause__ = raised
-    return error
 
 
 def _deserialized(

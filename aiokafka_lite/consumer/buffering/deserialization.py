@@ -7,11 +7,13 @@ catch it. A note reports the record for people, and an `UndeserializedRecord` fo
 
 from __future__ import annotations
 
+from asyncio import CancelledError
+
 from aiokafka_lite.abc import RecordDeserializer
 from aiokafka_lite.consumer.consumer_options import Deserializer
 from aiokafka_lite.consumer.partitions.delivery import Record
 from aiokafka_lite.reading.record_interceptors import Interceptors
-from aiokafka_lite.reading.undeserialized import attach_record
+from aiokafka_lite.reading.undeserialized import attach_record, raised_error
 
 __all__ = ["Deserialization"]
 
@@ -76,8 +78,8 @@ class Deserialization:
                     else:
                         record.value = value_deserializer(value)
                 done += 1
-        except Exception as error:
-            record = records[done]
+        except (Exception, CancelledError) as raised:
+            error, record = raised_error(raised), records[done]
             if key_deserializer is not None:
                 record.key = key  # as it was read
             attach_record(error, part, record, "seek() past it to skip it")

@@ -1,14 +1,19 @@
 """A record that cannot be deserialized: the error is raised with its offset; seek skips it."""
 
+import asyncio
 import json
 from dataclasses import dataclass
+from random import Random
 
 import pytest
 
+from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.reading.heavy_batches import is_heavy
+from aiokafka_lite.record.compression import Compression
 from aiokafka_lite.structs import TopicPartition, UndeserializedRecord
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.consumer.conftest import MakeConsumer
-from tests.unit.consumer.makers import append
+from tests.unit.consumer.makers import append, append_batch, batch
 
 TP0 = TopicPartition("orders", 0)
 
@@ -68,6 +73,36 @@ async def test_the_key_is_undone_where_the_value_fails(
     bad = UndeserializedRecord.of(caught.value)
     assert (bad.part, bad.key, bad.value) == ("value", b"k0", b"bad")
     assert "offset 0" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+async def test_a_cancelled_error_of_a_deserializer_is_an_error_of_the_read(
+    cluster: FakeCluster, make: MakeConsumer, heavy: bool
+) -> None:
+    """It must not look as if the reader's task was cancelled; nor must a read wait forever, if the
+    batch was decoded in a thread."""
+    random = Random(1)
+    values = [random.randbytes(100) for _ in range(3000 if heavy else 3)]
+    data = batch(values, compression=Compression.GZIP)
+    assert is_heavy(data) is heavy
+    append_batch(cluster, data, *TP0)
+
+    def fails(value: bytes) -> bytes:
+        if value == values[1]:
+            raise asyncio.CancelledError
+        return value
+
+    async with make("orders", value_deserializer=fails) as consumer, asyncio.timeout(10):
+        assert (await consumer.getone()).value == values[0]
+        for _ in range(2):
+            with pytest.raises(
+                KafkaError, match="the deserializer raised CancelledError"
+            ) as caught:
+                await consumer.getone()
+        assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+        assert UndeserializedRecord.of(caught.value).offset == 1
+        consumer.seek(TP0, 2)
+        assert (await consumer.getone()).value == values[2]
 
 
 def test_other_errors_have_no_place() -> None:
