@@ -107,10 +107,19 @@ class Turn:
     Args:
         line: All turns that have not ended; the current one is first.
         owned: How the consumer held each partition of the commit when the turn was taken.
+        given_up: True if the application had assigned the partitions itself, and gives them up: the
+            commit needs no membership, even if the application has subscribed since.
     """
 
-    def __init__(self, line: deque[Turn], owned: Mapping[TopicPartition, _Holding]) -> None:
+    def __init__(
+        self,
+        line: deque[Turn],
+        owned: Mapping[TopicPartition, _Holding],
+        *,
+        given_up: bool = False,
+    ) -> None:
         self.owned = owned
+        self.given_up = given_up
         self._line = line
         self._come: asyncio.Future[None] | None = None
         line.append(self)
@@ -235,12 +244,12 @@ class Committer:
         whether this commit succeeds, fails or is cancelled.
 
         Args:
-            given_up: The application itself gives the partitions up.
+            given_up: As in `Turn`.
         """
         for tp in offsets:
             self._settled.pop(tp, None)
         owned = dict.fromkeys(offsets) if given_up else self._holdings(offsets)
-        return Turn(self._line, owned)
+        return Turn(self._line, owned, given_up=given_up)
 
     def _settle(self, offsets: Offsets, owned: Mapping[TopicPartition, _Holding]) -> None:
         """Record a successful commit, except of partitions that a later commit includes."""
@@ -255,7 +264,7 @@ class Committer:
         started = self._loop.time()
         try:
             await turn.come(deadline)
-            await self._send(offsets, turn.owned, deadline, missing_topics_may_come)
+            await self._send(offsets, turn, deadline, missing_topics_may_come)
         except KafkaError:
             self.counters.failures += 1
             raise
@@ -286,17 +295,18 @@ class Committer:
     async def _send(
         self,
         offsets: Offsets,
-        owned: Mapping[TopicPartition, _Holding],
+        turn: Turn,
         deadline: float,
         missing_topics_may_come: bool,
     ) -> None:
+        owned = turn.owned
         commit = self._store.begin_commit(
             offsets, deadline, missing_topics_may_come=missing_topics_may_come
         )
         while not commit.done:
             connection = await commit.connect()
             # Nothing is awaited between this check and the request, so it holds when that is sent.
-            sent = self._identity()
+            sent = self._identity_now() if turn.given_up else self._identity()
             if sent is not None and not self._still_owns(owned):
                 raise _rebalanced() from RebalanceInProgressError(self._store.group_id)
             try:
@@ -314,6 +324,8 @@ class Committer:
                 if isinstance(error, StaleMemberEpochError) and sent is not None:
                     heard = await self._until_heard(sent, reported_at, deadline)
                 again = self.is_member if heard else self._is_another(sent)
+                if turn.given_up and sent is None:
+                    again = False  # the group has members, which may have read further
                 if not again or not self._still_owns(owned):
                     raise _rebalanced() from error
                 text = "%s: committing %s of group %s again, rejected as %s: %s"

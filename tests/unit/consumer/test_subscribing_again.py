@@ -204,6 +204,21 @@ async def test_a_partition_assigned_manually_resumes_where_the_group_left_off(
         await earlier
 
 
+@pytest.mark.parametrize("protocol", list(PROTOCOLS))
+async def test_a_subscription_resumes_where_the_manual_assignment_left_off(
+    cluster: FakeCluster, protocol: str
+) -> None:
+    """The records read before `unsubscribe` are committed, although the consumer is joining."""
+    async with member(cluster, protocol) as consumer:
+        consumer.assign(orders(0))
+        values = [(await consumer.getone()).value for _ in range(3)]
+        consumer.unsubscribe()
+        consumer.subscribe(["orders"])
+        async with asyncio.timeout(10):
+            values += [(await consumer.getone()).value for _ in range(2)]
+        assert values == numbered(5)
+
+
 async def test_a_slow_listener_delays_a_manual_assignment_only_for_the_request_timeout(
     cluster: FakeCluster,
 ) -> None:

@@ -420,6 +420,34 @@ async def test_close_waits_for_commits_of_revoked_partitions(rig: Rig) -> None:
     assert rig.commits.counters.commits == 1
 
 
+async def test_a_partition_let_go_is_committed_although_the_consumer_is_joining_since(
+    rig: Rig,
+) -> None:
+    rig.shared, rig.membership.identity = False, None
+    rig.give(A, 5)
+    rig.commits.let_go([A])
+    rig.shared = rig.membership.rejoin_needed = True
+    await committed(rig, 1)
+    assert rig.store.commits == [({A: 5}, None)]
+
+
+async def test_a_refused_commit_of_a_partition_let_go_is_not_sent_again_by_a_member(
+    rig: Rig,
+) -> None:
+    """The group had members, which may have read further."""
+    rig.shared, rig.membership.identity = False, None
+    rig.give(A, 5)
+    gate = asyncio.Event()
+    rig.store.answers.append(gate)
+    rig.store.after = UnknownMemberIdError()
+    rig.commits.let_go([A])
+    await until(lambda: bool(rig.store.commits))
+    rig.shared, rig.membership.identity = True, ME
+    gate.set()
+    await until(lambda: rig.commits.counters.failures == 1)
+    assert rig.store.commits == [({A: 5}, None)]
+
+
 async def test_committed_waits_for_commits_of_revoked_partitions(rig: Rig) -> None:
     """Otherwise a reassigned partition begins at an older commit, past a batch that a block was
     still processing."""
