@@ -47,6 +47,10 @@ AGAIN_AFTER: Final = 600.0
 """Seconds after which a periodic commit includes unchanged offsets. The retention of old brokers is
 far longer (a day by default)."""
 
+LOOK_AGAIN: Final = 0.01
+"""Minimum seconds between two looks for something to commit while a read waits. With an interval of
+0, the event loop would do nothing else."""
+
 
 class CommitOptions(Protocol):
     """The consumer's options that commits need; durations in seconds."""
@@ -244,7 +248,7 @@ class Commits:
         # Unchanged offsets are committed again every `AGAIN_AFTER` seconds.
         offsets = self.given(settled=self._loop.time() >= self._everything_at, at_work=False)
         if not offsets or self._closed or self._tasks.closed or not self._committer.may_commit:
-            self._arm(next_at)
+            self._arm(max(next_at, self._loop.time() + LOOK_AGAIN))
             return
         turn = self._committer.take_turn(offsets)
         commit = self._commit_by_clock(offsets, next_at, turn)

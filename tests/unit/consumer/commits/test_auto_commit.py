@@ -240,6 +240,28 @@ async def test_while_a_read_waits_all_is_done_with(rig: Rig) -> None:
     assert rig.store.offsets == [{A: 5}]
 
 
+async def test_an_interval_of_0_commits_at_once_but_not_in_a_busy_loop(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a read waits, there is nothing to commit again and again."""
+    looks = 0
+    given = Commits.given
+
+    def counted(commits: Commits, *args: Any, **options: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return given(commits, *args, **options)
+
+    monkeypatch.setattr(Commits, "given", counted)
+    rig.options.auto_commit_interval = 0.0
+    rig.give(A, 5)
+    rig.commits.on_read(waiting=True)
+    await committed(rig, 1)
+    await asyncio.sleep(0.1)
+    assert rig.store.offsets == [{A: 5}]
+    assert looks < 20
+
+
 async def test_a_due_commit_makes_the_next_read_pass_by(rig: Rig) -> None:
     rig.delivery.current = Chunk([], 0, 1)
     await due(rig)
