@@ -15,13 +15,15 @@ _NOTES: Final = "__notes__"
 
 
 def raised_error(raised: Exception | CancelledError) -> Exception:
-    """Return the error that a deserializer raised.
+    """Return the error that a deserializer raised, or another in place of those that mean something
+    to the caller of a read.
 
     One that raises CancelledError, as the result of a cancelled future does, has not cancelled the
     task that calls it. The exception would end that task unnoticed, and every read would wait
-    forever.
+    forever. StopAsyncIteration would end an `async for` as if the consumer had been stopped. A
+    coroutine cannot raise StopIteration, which `next` raises without a default.
     """
-    if isinstance(raised, Exception):
+    if isinstance(raised, Exception) and not isinstance(raised, StopIteration | StopAsyncIteration):
         return raised
     error = KafkaError(f"the deserializer raised {raised!r}")
     error.__cause__ = raised

@@ -105,6 +105,25 @@ async def test_a_cancelled_error_of_a_deserializer_is_an_error_of_the_read(
         assert (await consumer.getone()).value == values[2]
 
 
+@pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration])
+async def test_an_error_that_ends_iterations_does_not_end_that_of_the_reader(
+    cluster: FakeCluster, make: MakeConsumer, kind: type[Exception]
+) -> None:
+    append(cluster, [b"1", b"bad", b"3"])
+
+    def fails(value: bytes) -> bytes:
+        if value == b"bad":
+            raise kind
+        return value
+
+    async with make("orders", value_deserializer=fails) as consumer, asyncio.timeout(10):
+        records = aiter(consumer)
+        assert (await anext(records)).value == b"1"
+        with pytest.raises(KafkaError, match=f"the deserializer raised {kind.__name__}") as caught:
+            await anext(records)
+    assert UndeserializedRecord.of(caught.value).offset == 1
+
+
 def test_other_errors_have_no_place() -> None:
     with pytest.raises(LookupError, match="was not raised by"):
         UndeserializedRecord.of(ValueError("mine"))
