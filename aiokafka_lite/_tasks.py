@@ -9,6 +9,8 @@ Non-obvious:
   the application drops it: pass a method of an inner object, or a weak one.
 - A task is removed in its done callback, one loop pass after its coroutine has ended; `close`
   returns after that.
+- The application's task factory is not used: `asyncio.eager_task_factory` would take a task's first
+  steps within `spawn`, before its owner has stored the task.
 """
 
 import asyncio
@@ -72,7 +74,7 @@ class TaskOwner:
             coroutine.close()
             raise IllegalStateError(f"{self.name} is closed: task {name!r} was not started")
         loop = self._loop or asyncio.get_running_loop()
-        task = loop.create_task(coroutine, name=f"{self.name}: {name}")
+        task = asyncio.Task(coroutine, loop=loop, name=f"{self.name}: {name}")
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
         return task

@@ -1,6 +1,8 @@
 """TaskOwner loses no task, and its close ends within the deadline."""
 
 import asyncio
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
@@ -141,6 +143,31 @@ async def test_spawn_after_close_raises() -> None:
     with pytest.raises(IllegalStateError, match="task 'late' was not started"):
         owner.spawn(forever(), "late")
     assert owner.closed
+
+
+async def test_a_task_takes_no_step_before_its_owner_has_it() -> None:
+    """Whatever the application's task factory, such as `asyncio.eager_task_factory`."""
+    loop = asyncio.get_running_loop()
+    owner = TaskOwner("o", Reports())
+    running: list[tuple[str, ...]] = []
+
+    async def look() -> None:
+        running.append(owner.running)
+
+    def at_once(
+        loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
+    ) -> asyncio.Task[Any]:
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
+        return asyncio.Task(asyncio.sleep(0), loop=loop, **options)
+
+    factory = loop.get_task_factory()
+    loop.set_task_factory(at_once)  # type: ignore[arg-type]  # it takes `name` only
+    try:
+        await owner.spawn(look(), "look")
+    finally:
+        loop.set_task_factory(factory)
+    assert running == [("o: look",)]
 
 
 async def test_cancelling_close_leaves_the_tasks_cancelled() -> None:
