@@ -6,7 +6,8 @@ FindCoordinatorRequest.json; KIP-430, 848, 1043.
 Non-obvious:
 - A group of the consumer protocol (KIP-848) is unknown to DescribeGroups, and a classic group to
   ConsumerGroupDescribe. As in Java, each group is first requested with the newer one, and with the
-  other if the coordinator reports GROUP_ID_NOT_FOUND or is too old.
+  other if the coordinator reports GROUP_ID_NOT_FOUND, does not enable the consumer protocol, or is
+  too old.
 - Brokers before 4.1 describe a group that does not exist as "Dead", without an error.
 """
 

@@ -25,6 +25,10 @@ __all__ = ["Question", "describe", "describe_all"]
 
 DEAD: Final = "Dead"
 
+_UNKNOWN: Final = (GroupIdNotFound.errno, UnsupportedVersionError.errno)
+"""The codes of a group that is not of the requested type. The second one means that the cluster
+does not enable the protocol of this type, although its brokers offer the API."""
+
 
 class _Group(Protocol):
     """A group in a response."""
@@ -99,9 +103,7 @@ class Question(Generic[ResponseT, G, V]):
         )
 
     def _is_unknown(self, group: G) -> bool:
-        return group.error_code == GroupIdNotFound.errno or (
-            self.dead_if_unknown and group.group_state == DEAD
-        )
+        return group.error_code in _UNKNOWN or (self.dead_if_unknown and group.group_state == DEAD)
 
 
 async def describe(

@@ -145,6 +145,30 @@ async def test_group_is_described_although_its_type_changed_since_it_was_listed(
         assert asked_of(brokers, ApiKey.DESCRIBE_GROUPS, "groups") == [["g", "gone"], ["gone"]]
 
 
+@pytest.mark.parametrize(
+    "disabled",
+    [
+        {"features": {"group.version": 0}},
+        {"broker_configs": {"group.coordinator.rebalance.protocols": "classic"}},
+    ],
+    ids=["feature", "config"],
+)
+async def test_classic_groups_are_described_if_the_consumer_protocol_is_not_enabled(
+    disabled: dict[str, Any],
+) -> None:
+    async with (
+        FakeCluster(1, {"orders": 6}, **disabled) as brokers,
+        AIOKafkaAdminClient(bootstrap_servers=brokers.bootstrap_servers) as admin,
+        consumer(brokers, "g", group_instance_id="first"),
+    ):
+        found = await admin.describe_consumer_groups(["g", "none"], typed=True)
+        assert (found.value("g").type, found.value("g").state) == ("classic", "Stable")
+        assert isinstance(found["none"], GroupIdNotFound)
+        assert asked_of(brokers, ApiKey.CONSUMER_GROUP_DESCRIBE, "group_ids") == [["g", "none"]]
+        removed = await admin.remove_members_from_consumer_group("g")
+        assert removed.raise_for_errors() == {"first": None}
+
+
 async def test_groups_that_are_no_ids_are_refused(admin: AIOKafkaAdminClient) -> None:
     for wrong in ("g", 5, None, [b"g"], [None]):
         for typed in (True, False):
