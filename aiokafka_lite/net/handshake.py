@@ -180,6 +180,9 @@ async def find_versions(
             return found
         if known.guessed:
             return found[0], known
+        if options.sasl:
+            # It would close the connection at another request; the next connection has the answer.
+            return found
         # It was upgraded: only an answer in the newer version has the features.
         return await _negotiate(channel, options, found[1].api_versions, timeout, expected)
     if rung is Rung.NEGOTIATE_PLAINLY:

@@ -23,6 +23,8 @@ from aiokafka_lite.net.handshake import (
     is_before_api_versions,
     ladder,
 )
+from aiokafka_lite.net.open_connection import open_connection
+from aiokafka_lite.net.sasl.plain import Plain
 from aiokafka_lite.protocol.api_keys import ApiKey
 from aiokafka_lite.protocol.framing import decode_request_header, encode_response
 from aiokafka_lite.protocol.messages.api_versions import (
@@ -34,6 +36,7 @@ from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest
 from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from aiokafka_lite.protocol.messages.request_header import RequestHeader
+from aiokafka_lite.testing import FakeCluster
 from tests.unit.net.mechanisms import Password
 from tests.unit.net.scripted import MODERN, Peer, Script, answer_to_api_versions
 
@@ -382,6 +385,20 @@ async def test_upgraded_broker_is_asked_for_its_features(serve: Serve, connect: 
     connection = await connect(broker, options=options)
     assert connection.versions.features == {"transaction.version": 2}
     assert broker.accepted == 1
+
+
+async def test_upgraded_broker_with_sasl_is_connected_at_once() -> None:
+    """It answers ApiVersions only once before the authentication."""
+    async with FakeCluster(1, users={"u": "p"}) as broker:
+        options = ConnectionOptions(security_protocol="SASL_PLAINTEXT", mechanism=Plain("u", "p"))
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        options.known.remember(host, int(port), Known(api_versions=3))
+        for _ in range(2):
+            connection = await open_connection(host, int(port), options)
+            assert connection.versions.features["transaction.version"] == 2
+            connection.close()
+        asked = [seen.version for seen in broker.requests if seen.api_key == ApiKey.API_VERSIONS]
+        assert asked == [3, 5]
 
 
 async def test_broker_that_always_disconnects_raises(serve: Serve, connect: Connect) -> None:
