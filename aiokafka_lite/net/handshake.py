@@ -14,15 +14,16 @@ and is tried if the previous rung got no response:
 Three checks keep a modern broker that is slow or starting from counting as old. A broker that
 answers on rung 2 reports the versions that it supports. The client repeats the request in the
 newest one on the same connection: only that response has the cluster's features, which transactions
-depend on. A broker that answers on rung 3 or 4 is running, so the client sends it ApiVersions once
-more there. In both cases, the broker may take four times as long as for its previous response. And
-because a network that cuts connections can make a broker look old, the ladder runs twice before the
-first old broker, or an answer without features, is accepted. A silent broker costs ten seconds and
-seven connections this way, once: the result is cached by the broker's address
-(`api_version_cache`), a guess until a connection that relies on it is lost. The option
-`api_version` with a release before 0.10 skips detection. Only the first two rungs are tried once
-the client has met a broker since 2.4, because no broker in its cluster can be that old, and with
-SASL, where old brokers need an explicit `api_version`.
+depend on. With SASL, it does so after the authentication: before that, a broker answers ApiVersions
+only once, and a second request closes the connection. A broker that answers on rung 3 or 4 is
+running, so the client sends it ApiVersions once more there. In both cases, the broker may take four
+times as long as for its previous response. And because a network that cuts connections can make a
+broker look old, the ladder runs twice before the first old broker, or an answer without features,
+is accepted. A silent broker costs ten seconds and seven connections this way, once: the result is
+cached by the broker's address (`api_version_cache`), a guess until a connection that relies on it
+is lost. The option `api_version` with a release before 0.10 skips detection. Only the first two
+rungs are tried once the client has met a broker since 2.4, because no broker in its cluster can be
+that old, and with SASL, where old brokers need an explicit `api_version`.
 """
 
 import asyncio
@@ -187,18 +188,9 @@ async def find_versions(
         return await _negotiate(channel, options, found[1].api_versions, timeout, expected)
     if rung is Rung.NEGOTIATE_PLAINLY:
         asked_at = asyncio.get_running_loop().time()
-        versions, learned = await _negotiate(channel, options, 0, timeout)
+        found = await _negotiate(channel, options, 0, timeout)
         took = asyncio.get_running_loop().time() - asked_at
-        newest = learned.api_versions
-        if newest == 0:
-            return versions, learned
-        try:
-            # Silence on rung 1 proves nothing about a broker that answers now.
-            patience = _patience(2 * STEP_TIMEOUT, took, options)
-            return await _negotiate(channel, options, newest, patience, expected)
-        except KafkaConnectionError:
-            log.info("%s: %s answers ApiVersions 0 but not %d", options.client_id, channel, newest)
-            return versions, Known(api_versions=0, plain=True)
+        return found if options.sasl else await find_newer(channel, options, found, took, expected)
     asked_at = asyncio.get_running_loop().time()
     if rung is Rung.LIST_GROUPS:
         # This request is sent only to brokers before 0.10.
@@ -222,6 +214,35 @@ async def find_versions(
             release,
         )
         return versions_of(release), Known(release=release)
+
+
+async def find_newer(
+    channel: Channel,
+    options: ConnectionOptions,
+    found: tuple[BrokerVersions, Known],
+    took: float,
+    expected: BrokerIdentity | None = None,
+) -> tuple[BrokerVersions, Known]:
+    """Repeat a request of version 0 in the newest version; return the versions and the facts, as
+    `find_versions` does.
+
+    Args:
+        channel, options, expected: As for `find_versions`; with SASL, the broker has authenticated
+            the client.
+        found: What the answer to version 0 showed.
+        took: Seconds that it took.
+    """
+    versions, learned = found
+    newest = learned.api_versions
+    if newest == 0:
+        return found
+    try:
+        # Silence on rung 1 proves nothing about a broker that answers now.
+        patience = _patience(2 * STEP_TIMEOUT, took, options)
+        return await _negotiate(channel, options, newest, patience, expected)
+    except KafkaConnectionError:
+        log.info("%s: %s answers ApiVersions 0 but not %d", options.client_id, channel, newest)
+        return versions, Known(api_versions=0, plain=True)
 
 
 async def _negotiate(

@@ -4,6 +4,7 @@
 connection of its own, and the first one that succeeds is the result.
 """
 
+import asyncio
 import logging
 from typing import Final
 
@@ -15,7 +16,13 @@ from aiokafka_lite.errors import (
 from aiokafka_lite.net.connection import Connection
 from aiokafka_lite.net.connection_errors import silent_listener
 from aiokafka_lite.net.connection_options import ConnectionOptions
-from aiokafka_lite.net.handshake import BrokerIdentity, Rung, find_versions, ladder
+from aiokafka_lite.net.handshake import (
+    BrokerIdentity,
+    Rung,
+    find_newer,
+    find_versions,
+    ladder,
+)
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +70,7 @@ async def open_connection(
             # These two are answered by as much as the broker has to list, and never before SASL.
             lists = step.rung in (Rung.LIST_GROUPS, Rung.METADATA)
             connection.begin_handshake(largest=None if lists else LARGEST_HANDSHAKE)
+            asked_at = asyncio.get_running_loop().time()
             try:
                 found = await find_versions(connection, step, options, known, expected)
             except KafkaConnectionError as error:
@@ -74,8 +82,23 @@ async def open_connection(
                 )
                 no_answer = error
                 continue
+            took = asyncio.get_running_loop().time() - asked_at
             versions, learned = found
             connection.on_versions(versions, guessed=learned.guessed)
+            if options.mechanism is not None:
+                # Most connections do not authenticate.
+                from aiokafka_lite.net.authenticate import authenticate
+                from aiokafka_lite.net.reauthentication import Renewal
+
+                limit = options.request_timeout
+                lifetime = await authenticate(connection, options.mechanism, limit)
+                connection.on_authenticated(
+                    Renewal(connection, options.mechanism, lifetime, connection.close, limit)
+                )
+                if step.rung is Rung.NEGOTIATE_PLAINLY:  # without SASL, `find_versions` did this
+                    found = await find_newer(connection, options, found, took, expected)
+                    versions, learned = found
+                    connection.on_versions(versions, guessed=learned.guessed)
             if known is None and learned.guessed and step.rung is not Rung.ASSUME:
                 if not options.known.believes(host, port, learned):
                     connection.close()
@@ -88,16 +111,6 @@ async def open_connection(
                     return await open_connection(
                         host, port, options, expected=expected, timeout=timeout
                     )
-            if options.mechanism is not None:
-                # Most connections do not authenticate.
-                from aiokafka_lite.net.authenticate import authenticate
-                from aiokafka_lite.net.reauthentication import Renewal
-
-                limit = options.request_timeout
-                lifetime = await authenticate(connection, options.mechanism, limit)
-                connection.on_authenticated(
-                    Renewal(connection, options.mechanism, lifetime, connection.close, limit)
-                )
             connection.on_open()
         except BaseException:
             if dialled:

@@ -36,6 +36,14 @@ from aiokafka_lite.protocol.messages.heartbeat import HeartbeatRequest
 from aiokafka_lite.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from aiokafka_lite.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from aiokafka_lite.protocol.messages.request_header import RequestHeader
+from aiokafka_lite.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from aiokafka_lite.protocol.messages.sasl_handshake import (
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from aiokafka_lite.testing import FakeCluster
 from tests.unit.net.mechanisms import Password
 from tests.unit.net.scripted import MODERN, Peer, Script, answer_to_api_versions
@@ -371,6 +379,46 @@ async def test_constantly_slow_modern_broker_does_not_count_as_old(
     assert connection.versions.release is None
     assert connection.versions.features == {"transaction.version": 2}
     assert broker.accepted == 4
+
+
+async def test_constantly_slow_broker_with_sasl_keeps_its_features(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aiokafka_lite.net.handshake.STEP_TIMEOUT", 0.1)
+    async with FakeCluster(1, users={"u": "p"}) as broker:
+        broker.control(ApiKey.API_VERSIONS, delay=0.3, times=None)
+        options = ConnectionOptions(security_protocol="SASL_PLAINTEXT", mechanism=Plain("u", "p"))
+        host, _, port = broker.bootstrap_servers.rpartition(":")
+        connection = await open_connection(host, int(port), options)
+        assert connection.versions.features["transaction.version"] == 2
+        connection.close()
+        known = options.known.recall(host, int(port))
+        assert known is not None
+        assert not known.guessed
+
+
+async def test_proxy_with_sasl_that_closes_connections_at_newer_versions(
+    serve: Serve, connect: Connect
+) -> None:
+    async def script(peer: Peer) -> None:
+        while True:
+            header, request = await peer.read()
+            if isinstance(request, SaslHandshakeRequest):
+                peer.answer(header, SaslHandshakeResponse())
+            elif isinstance(request, SaslAuthenticateRequest):
+                welcome = b"welcome" if request.auth_bytes.startswith(b"again") else b"who?"
+                peer.answer(header, SaslAuthenticateResponse(auth_bytes=welcome))
+            elif header.request_api_version == 0:
+                peer.answer(header, answer_to_api_versions())
+            else:
+                return
+
+    broker = await serve(script)
+    options = ConnectionOptions(security_protocol="SASL_PLAINTEXT", mechanism=Password())
+    await connect(broker, options=options)
+    assert broker.accepted == 5  # it must seem so twice
+    await connect(broker, options=options)
+    assert broker.accepted == 6  # remembered
 
 
 async def test_upgraded_broker_is_asked_for_its_features(serve: Serve, connect: Connect) -> None:
