@@ -32,6 +32,7 @@ from aiokafka_lite.cluster.retry import ToNode, raise_error_code
 from aiokafka_lite.errors import (
     IllegalArgumentError,
     KafkaError,
+    NotLeaderForPartitionError,
 )
 from aiokafka_lite.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -259,8 +260,14 @@ async def describe_producers(
 ) -> Results[TopicPartition, list[ProducerDescription]]:
     """See `AIOKafkaAdminClient.describe_producers`."""
     deadline = dispatcher.deadline(timeout_ms)
+
+    def retriable(error: KafkaError) -> bool:
+        # As in Java: a broker that has no replica of the partition will not get one soon.
+        final = broker_id is not None and isinstance(error, NotLeaderForPartitionError)
+        return error.retriable and not final
+
     outcomes: Outcomes[TopicPartition, list[ProducerDescription]] = Outcomes(
-        as_partitions(partitions), partition_label
+        as_partitions(partitions), partition_label, retriable=retriable
     )
 
     def build(version: int, pending: list[TopicPartition]) -> DescribeProducersRequest:

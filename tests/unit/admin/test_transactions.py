@@ -207,6 +207,15 @@ async def test_a_moved_leader_is_looked_up_again(
     assert fault.hits == 1
 
 
+async def test_a_named_broker_without_the_partition_is_an_error_at_once(
+    brokers: FakeCluster, admin: AIOKafkaAdminClient
+) -> None:
+    other = (brokers.partition("orders", 0).leader + 1) % 3
+    found = await admin.describe_producers([ONE], broker_id=other)
+    assert isinstance(found[ONE], NotLeaderForPartitionError)
+    assert brokers.count(ApiKey.DESCRIBE_PRODUCERS) == 1
+
+
 async def hanging(brokers: FakeCluster, admin: AIOKafkaAdminClient) -> AbortTransactionSpec:
     [found] = (await admin.describe_producers([ONE])).value(ONE)
     return AbortTransactionSpec(
