@@ -201,15 +201,14 @@ class Outcomes(Generic[K, V]):
         return Results({item: self._outcomes[item] for item in self._items})
 
     def _fail(self, item: K, error: KafkaError) -> None:
-        self._failure = self._failure or error
         last = self._pending[item]
-        if isinstance(last, ThrottlingQuotaExceededError) and item not in self._in_flight:
-            self._settle(item, last)  # the quota is the reason, not the time
-            return
         mine = copy.copy(error)
-        if last is not None and last is not error and isinstance(error, KafkaTimeoutError):
+        if isinstance(last, ThrottlingQuotaExceededError) and item not in self._in_flight:
+            mine = last  # the quota is the reason, not the time
+        elif last is not None and last is not error and isinstance(error, KafkaTimeoutError):
             mine = type(error)(f"{self.label(item)}: timed out: {last}")
             mine.__cause__ = last
+        self._failure = self._failure or mine
         self._settle(item, mine)
 
     def _on_reported(self, item: K) -> None:

@@ -84,5 +84,9 @@ async def scatter(
             async with asyncio.timeout_at(deadline), asyncio.TaskGroup() as tasks:
                 tasks.create_task(round_of(outcomes.pending, 0), name=name)
         except TimeoutError:
-            outcomes.fail_pending(KafkaTimeoutError(f"{name} timed out"))
+            # The time also ended the attempts to find the items' brokers, and with them the reason.
+            reason = cluster.last_error
+            error = KafkaTimeoutError(f"{name} timed out{'' if reason is None else f': {reason}'}")
+            error.__cause__ = reason
+            outcomes.fail_pending(error)
     return outcomes.results()

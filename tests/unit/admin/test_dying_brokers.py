@@ -14,7 +14,7 @@ from aiokafka_lite.admin import (
     RecordsToDelete,
     TopicPartitionReplica,
 )
-from aiokafka_lite.errors import KafkaError
+from aiokafka_lite.errors import KafkaError, KafkaTimeoutError
 from aiokafka_lite.structs import TopicPartition
 from aiokafka_lite.testing import ApiKey, FakeCluster
 
@@ -146,3 +146,23 @@ async def test_replicas_of_a_dead_broker_fail_alone(
     assert set(results) == set(replicas)
     failed = {each for each, found in results.items() if isinstance(found, KafkaError)}
     assert failed == {each for each in replicas if each.node_id == DYING}
+
+
+@pytest.mark.parametrize("api", [ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_GROUPS, ApiKey.DELETE_GROUPS])
+async def test_the_timeout_of_a_call_that_no_broker_answers_has_the_reason(
+    brokers: FakeCluster, admin: AIOKafkaAdminClient, api: ApiKey
+) -> None:
+    for node in range(3):
+        brokers.kill(node)
+    calls: dict[ApiKey, Call] = {
+        ApiKey.LIST_OFFSETS: lambda admin: admin.list_offsets(
+            dict.fromkeys(PARTITIONS, OffsetSpec.LATEST), timeout_ms=QUICK
+        ),
+        ApiKey.DESCRIBE_GROUPS: lambda admin: admin.describe_classic_groups(
+            ["new"], timeout_ms=QUICK
+        ),
+        ApiKey.DELETE_GROUPS: lambda admin: admin.delete_consumer_groups(["new"], timeout_ms=QUICK),
+    }
+    with pytest.raises(KafkaTimeoutError, match="Connection refused") as caught:
+        await calls[api](admin)
+    assert isinstance(caught.value.__cause__, KafkaError)
