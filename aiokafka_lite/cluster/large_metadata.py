@@ -78,7 +78,8 @@ class Slices:
 
 
 class MetadataAnswer(MetadataResponse):
-    """A response that is not decoded if it is large; `unread` then holds its body.
+    """A response that is not decoded if it is large; `unread` then holds its body, without
+    `throttle_time_ms`.
 
     Attributes:
         unread: None if the response is complete.
@@ -96,7 +97,7 @@ class MetadataAnswer(MetadataResponse):
             self = super().decode(reader, version)
             self.unread = None
         else:
-            self = cls()
+            self = cls(throttle_time_ms=reader.int32())  # the connection acts on it at once
             self.unread = Reader(reader.raw(reader.remaining))
         self.version = version
         return self
@@ -140,7 +141,6 @@ async def read_on(answer: MetadataAnswer, sink: TopicSink) -> None:
         return
     answer.unread = None
     version = answer.version
-    answer.throttle_time_ms = reader.int32()
     brokers = reader.array_length(True)
     answer.brokers = [MetadataResponseBroker.decode(reader, version) for _ in range(brokers)]
     answer.cluster_id = reader.nullable_string(True)

@@ -7,19 +7,21 @@ import pytest
 
 from aiokafka_lite.cluster import large_metadata as large
 from aiokafka_lite.cluster.cluster import Cluster
-from aiokafka_lite.cluster.large_metadata import MetadataAnswer, read_on
+from aiokafka_lite.cluster.large_metadata import MetadataAnswer, MetadataQuestion, read_on
 from aiokafka_lite.cluster.metadata import EMPTY, LeaderHint, Metadata
 from aiokafka_lite.cluster.metadata_merge import Merging, merge
 from aiokafka_lite.errors import KafkaProtocolError
 from aiokafka_lite.net.connection_options import ConnectionOptions
+from aiokafka_lite.net.open_connection import open_connection
 from aiokafka_lite.protocol.messages.metadata import (
+    MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
 from aiokafka_lite.protocol.primitives import Reader
-from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing import ApiKey, FakeCluster
 
 VERSIONS = range(MetadataResponse.max_version + 1)
 PARTITIONS = 40
@@ -126,6 +128,22 @@ async def test_invalid_bytes_raise(version: int) -> None:
             await in_slices(data[:end], version)
     with pytest.raises(KafkaProtocolError):
         await in_slices(data + b"\0", version)
+
+
+async def test_large_response_throttles_the_connection_before_it_is_read() -> None:
+    async with FakeCluster(1, {"t": 10}) as brokers:
+        brokers.control(
+            ApiKey.METADATA,
+            after_handling=True,
+            edit=lambda response: setattr(response, "throttle_time_ms", 30_000),
+        )
+        host, _, port = brokers.bootstrap_servers.rpartition(":")
+        connection = await open_connection(host, int(port), ConnectionOptions())
+        question = MetadataQuestion(MetadataRequest(topics=None))
+        response = await connection.request(question, MetadataRequest.max_version)
+        assert response.unread is not None
+        assert not connection.listens
+        connection.close()
 
 
 async def test_event_loop_runs_while_a_large_response_is_read() -> None:
