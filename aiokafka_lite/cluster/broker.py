@@ -213,6 +213,10 @@ class Broker:
         """
         connection = await self.connection(purpose)
         if isinstance(request, PerVersion):
+            while not connection.listens:
+                # To its builder, a request counts as sent, but the connection would hold it.
+                await connection.until_listening()
+                connection = await self.connection(purpose)
             version = connection.version_of(request.request_class, latest, oldest)
             request = request.build(version)
         else:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiokafka_lite.errors import KafkaConnectionError, KafkaError, KafkaProtocolError
@@ -269,6 +270,16 @@ class Connection:
     def listens(self) -> bool:
         """True if the broker does not throttle; otherwise requests are held for a while."""
         return not self._throttle.holds()
+
+    async def until_listening(self) -> None:
+        """Wait until the broker does not throttle, or the connection is closed.
+
+        Cancellation: stops the wait.
+        """
+        while not self.listens:
+            over: asyncio.Future[None] = self._loop.create_future()
+            self._throttle.hold(partial(_resolve, over))
+            await over
 
     @property
     def in_flight(self) -> int:
@@ -542,3 +553,8 @@ class Connection:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.in_flight} in flight"
         return f"<Connection to {self}: {state}>"
+
+
+def _resolve(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

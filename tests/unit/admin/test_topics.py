@@ -242,6 +242,25 @@ async def test_the_error_of_a_quota_says_how_long_the_broker_throttles(
     assert caught.value.throttle_time_ms == 700
 
 
+async def test_a_quota_that_throttles_beyond_the_deadline_is_the_topics_error(
+    admin: AIOKafkaAdminClient, brokers: FakeCluster
+) -> None:
+    def throttle(response: Any) -> None:
+        response.throttle_time_ms = 30_000
+
+    brokers.control(
+        ApiKey.CREATE_TOPICS,
+        error=ThrottlingQuotaExceededError,
+        edit=throttle,
+        after_handling=True,
+    )
+    result = await admin.create_topics([NewTopic("slow", 1, 1)], timeout_ms=500)
+    error = result["slow"]
+    assert isinstance(error, ThrottlingQuotaExceededError)
+    assert error.throttle_time_ms == 30_000
+    assert brokers.count(ApiKey.CREATE_TOPICS) == 1
+
+
 async def test_the_controller_is_looked_up_again(
     admin: AIOKafkaAdminClient, brokers: FakeCluster
 ) -> None:

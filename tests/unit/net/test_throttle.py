@@ -137,6 +137,29 @@ async def test_close_during_a_throttle_fails_held_requests(serve: Serve, connect
         await held
 
 
+async def test_wait_for_the_end_of_the_throttle(serve: Serve, connect: Connect) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        await answer(peer, int(PAUSE * 1000), 60_000)
+        await peer.silence()
+
+    connection = await connect(await serve(script))
+    await connection.until_listening()  # returns at once
+    await connection.request(heartbeat(0), HEARTBEAT)
+    waits = [asyncio.ensure_future(connection.until_listening()) for _ in range(2)]
+    await asyncio.sleep(0)
+    waits[0].cancel()
+    await waits[1]
+    assert connection.listens
+    await connection.request(heartbeat(1), HEARTBEAT)
+    wait = asyncio.ensure_future(connection.until_listening())
+    await asyncio.sleep(0)
+    assert not wait.done()
+    connection.close()
+    async with asyncio.timeout(5):
+        await wait
+
+
 async def test_connection_with_held_requests_is_not_idle(serve: Serve, connect: Connect) -> None:
     async def script(peer: Peer) -> None:
         await peer.greet()
