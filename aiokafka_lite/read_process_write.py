@@ -186,6 +186,7 @@ class ExactlyOnce:
         self._visit: object = None  # the current block, or the current loop outside of a block
         self._taken_in: object = None  # the visit that took the current batch
         self._failure: Exception | None = None  # raised once the batch before it is completed
+        self._refused: KafkaError | None = None  # why the batch is being aborted, to be read again
         self._failures = 0  # consecutive aborted transactions
         self._one_by_one = asyncio.Lock()  # allows one `_settle` at a time
         self._tasks = TaskOwner("exactly_once", _on_task_error, core.loop)
@@ -358,6 +359,7 @@ class ExactlyOnce:
         """Drop the current batch."""
         self._parts = ()
         self._committing = False
+        self._refused = None
         self._through.set()
 
     async def before_going(self, partitions: set[TopicPartition]) -> None:
@@ -376,6 +378,8 @@ class ExactlyOnce:
 
     async def _commit(self) -> None:
         """Commit the current batch with its offsets. If this raises, call `_settle` next."""
+        if self._refused is not None:
+            raise self._refused  # a call that was cancelled has begun the abort
         if not self._committing:
             self._check_held()
             offsets = {tp: at for part in self._parts for tp, at in part.taken.offsets.items()}
@@ -443,7 +447,9 @@ class ExactlyOnce:
     async def _try_again(self, error: KafkaError) -> None:
         """Let the batch be read again, after a pause, because its commit failed; raise the error
         if a retry cannot succeed."""
+        self._refused = error
         await self._settle(self._parts, without_timeout=True)
+        self._refused = None
         passes = error.retriable or isinstance(error, _PASSES)
         if not passes or self._machine.state is not _S.READY:
             raise error

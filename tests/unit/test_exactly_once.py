@@ -376,6 +376,25 @@ async def test_cancelled_commit_loses_nothing(
     assert await output(cluster) == list(range(12))
 
 
+@pytest.mark.parametrize("pause", [0, 1], ids=["aborting", "aborted"])
+async def test_abort_that_was_cancelled_is_continued_by_the_next_call(
+    cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer, pause: float
+) -> None:
+    fill(cluster, 12)
+    async with exactly_once(consumer, producer) as batches:
+        await cook(producer, await batches.next_batch())
+        cluster.control(ApiKey.TXN_OFFSET_COMMIT, error=IllegalGenerationError.errno)
+        fault = cluster.control(ApiKey.END_TXN, delay=0.5)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(batches.next_batch(), 0.2)
+        assert fault.hits == 1
+        await asyncio.sleep(pause)
+        await cook(producer, await batches.next_batch())
+    if read_so_far(cluster) < 12:
+        await cook_all(cluster, consumer, producer, 12)
+    assert await output(cluster) == list(range(12))
+
+
 async def test_records_taken_before_an_interrupt_are_read_again(
     cluster: FakeCluster, make: Make, producer: AIOKafkaProducer
 ) -> None:
