@@ -494,9 +494,10 @@ class ExactlyOnce:
             await self._settle(parts, without_timeout=False)
         except KafkaError as error:
             log.warning("%s: a transaction could not be ended: %s", self._label, error)
-        if self._visit is visit:
-            self._through.set()  # no code processes a remaining batch
-            self._leave()
+        finally:
+            if self._visit is visit:
+                self._through.set()  # no code processes a remaining batch
+                self._leave()
 
     @property
     def _label(self) -> str:

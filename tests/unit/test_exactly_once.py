@@ -346,6 +346,33 @@ async def test_batch_of_a_cancelled_task_is_read_again(
     assert await output(cluster) == list(range(12))
 
 
+async def test_stop_does_not_wait_for_a_batch_whose_block_was_cancelled_twice(
+    cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
+) -> None:
+    fill(cluster, 12)
+    reached = asyncio.Event()
+
+    async def work() -> None:
+        async with exactly_once(consumer, producer, max_records=6) as batches:
+            async for batch in batches:
+                await cook(producer, batch)
+                reached.set()
+                await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await reached.wait()
+    fault = cluster.control(ApiKey.END_TXN, delay=0.3)
+    task.cancel()
+    await fault.struck()
+    task.cancel()  # during the abort
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await consumer.stop()
+    assert loop.time() - began < 1
+
+
 @pytest.mark.parametrize("api", [ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN], ids=lambda a: a.name)
 @pytest.mark.parametrize("steps", [0, 1, 3])
 async def test_cancelled_commit_loses_nothing(
