@@ -19,6 +19,7 @@ cdef class PartitionQueue:
 cdef class TopicQueues:
     cdef readonly str topic
     cdef readonly list queues
+    cdef readonly Py_ssize_t count
     cdef public list available
     cdef public long long produced
     cdef readonly PartitionQueue sticky

@@ -140,6 +140,9 @@ cdef class TopicQueues:
         self.move_on()
 
     def grow(self, Py_ssize_t partitions):
+        if partitions < 1:
+            raise ValueError(f"{self.topic} has {partitions} partitions")
+        self.count = partitions
         for partition in range(len(self.queues), partitions):
             self.queues.append(PartitionQueue(TopicPartition(self.topic, partition)))
 
@@ -149,7 +152,7 @@ cdef class TopicQueues:
         if self.available:
             chosen = self.available[self._turn % len(self.available)]
         else:
-            chosen = self._turn % len(self.queues)
+            chosen = self._turn % self.count
         if not 0 <= chosen < PyList_GET_SIZE(self.queues):
             raise IndexError(f"{self.topic} has no partition {chosen}")
         self.sticky = self.queues[chosen]
@@ -308,7 +311,7 @@ cdef class AppendCore:
         elif self._partitioner is not None:
             number = self._ask(self._partitioner, topic_queues, key)
         elif key is not None and not self._ignore_keys:
-            number = <Py_ssize_t>(hash_of(key) & 0x7FFFFFFF) % PyList_GET_SIZE(topic_queues.queues)
+            number = <Py_ssize_t>(hash_of(key) & 0x7FFFFFFF) % topic_queues.count
         else:
             return self._append_sticky(topic_queues, timestamp, key, value, headers)
         if number >= PyList_GET_SIZE(topic_queues.queues):

@@ -101,11 +101,21 @@ class PartitionQueue:
 class TopicQueues:
     """One topic's partition queues by number, and its sticky partition for keyless records."""
 
-    __slots__ = ("_turn", "available", "forgotten", "produced", "queues", "sticky", "topic")
+    __slots__ = (
+        "_turn",
+        "available",
+        "count",
+        "forgotten",
+        "produced",
+        "queues",
+        "sticky",
+        "topic",
+    )
 
     def __init__(self, topic: str, partitions: int, turn: int) -> None:
         self.topic = topic
         self.queues: list[PartitionQueue] = []
+        self.count = 0  # partitions of the topic: fewer than queues if it was recreated with fewer
         self.available: list[int] = []  # partitions that have a leader
         self.produced = 0  # bytes of batches that left the sticky partition before they were full
         self.forgotten = False  # True once the accumulator has dropped it
@@ -115,14 +125,17 @@ class TopicQueues:
         self.move_on()
 
     def grow(self, partitions: int) -> None:
-        """Create queues up to a number of partitions; never removes any."""
+        """Set the number of partitions. Creates queues up to it; never removes any."""
+        if partitions < 1:
+            raise ValueError(f"{self.topic} has {partitions} partitions")
+        self.count = partitions
         for partition in range(len(self.queues), partitions):
             self.queues.append(PartitionQueue(TopicPartition(self.topic, partition)))
 
     def move_on(self) -> PartitionQueue:
         """Make the next partition that has a leader the sticky one."""
         self._turn += 1
-        candidates: Sequence[int] = self.available or range(len(self.queues))
+        candidates: Sequence[int] = self.available or range(self.count)
         chosen = candidates[self._turn % len(candidates)]
         if not 0 <= chosen < len(self.queues):
             raise IndexError(f"{self.topic} has no partition {chosen}")
@@ -267,7 +280,7 @@ class AppendCore:
         elif self._partitioner is not None:
             number = self._ask(self._partitioner, topic_queues, key)
         elif key is not None and not self._ignore_keys:
-            number = (_hash(key) & 0x7FFFFFFF) % len(topic_queues.queues)
+            number = (_hash(key) & 0x7FFFFFFF) % topic_queues.count
         else:
             return self._append_sticky(topic_queues, timestamp, key, value, headers)
         if number >= len(topic_queues.queues):
@@ -307,11 +320,11 @@ class AppendCore:
 
     def _ask(self, partitioner: Partitioner, topic_queues: TopicQueues, key: Any) -> int:
         """Call the application's partitioner with copies, which it may keep or change."""
-        everyone = list(range(len(topic_queues.queues)))
+        everyone = list(range(topic_queues.count))
         chosen = as_int(partitioner(key, everyone, list(topic_queues.available)))
-        if not 0 <= chosen < len(topic_queues.queues):
+        if not 0 <= chosen < topic_queues.count:
             raise IllegalArgumentError(
-                f"the partitioner chose {chosen} of {len(topic_queues.queues)} partitions"
+                f"the partitioner chose {chosen} of {topic_queues.count} partitions"
             )
         return chosen
 

@@ -177,7 +177,7 @@ cdef class BatchCore(AppendCore):
         # `stick_to_the_least_pressed`, where no broker is avoided.
         found = len(chosen.waiting)
         available = topic_queues.available
-        count = len(available) or len(topic_queues.queues)
+        count = len(available) or topic_queues.count
         for _ in range(CANDIDATES - 1):
             if not found:
                 break

@@ -120,7 +120,7 @@ class RowAppending:
                     self.partition = self._explicit
                     return Wants.TOPIC
                 if not self._spans:
-                    self._slice(len(queues.queues))
+                    self._slice(queues.count)
                 number, first, last = self._spans.pop()
                 if number >= len(queues.queues):
                     self._spans.append((number, first, last))

@@ -36,7 +36,7 @@ def stick_to_the_least_pressed(
     """
     chosen = topic_queues.move_on()
     found = _pressure(chosen, now, availability_timeout)
-    numbers: Sequence[int] = topic_queues.available or range(len(topic_queues.queues))
+    numbers: Sequence[int] = topic_queues.available or range(topic_queues.count)
     for attempt in range(2 * CANDIDATES - 1 if elsewhere else CANDIDATES - 1):
         if not found:
             break

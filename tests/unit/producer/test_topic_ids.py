@@ -1,6 +1,7 @@
 """Topics by their ids (Produce v13, KIP-516), or by their names if they have none."""
 
 import asyncio
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -114,3 +115,26 @@ async def test_no_record_for_the_new_topic_overtakes_one_that_was_meant_for_the_
         second = await producer.send("orders", b"2")
         assert [(await first).offset, (await second).offset] == [0, 1]
         assert [record.value for record in stored(cluster, "orders")[0]] == [b"1", b"2"]
+
+
+async def test_keys_choose_among_the_partitions_of_a_topic_recreated_with_fewer(
+    make_producer: Make,
+) -> None:
+    """Although records for the others are still queued."""
+    async with FakeCluster(topics={"orders": 4}, auto_create_topics=False) as cluster:
+        producer = make_producer(cluster)
+        await producer.start()
+        await producer.send_and_wait("orders", b"old", partition=3)
+        cluster.delete_topic("orders")
+        stranded = await producer.send("orders", b"stranded", partition=3)
+        cluster.create_topic("orders", 2)
+        await producer.client.force_metadata_update()
+        async with asyncio.timeout(10):
+            for number in range(12):
+                await producer.send_and_wait("orders", b"new", key=b"%d" % number)
+            keys = [b"%d" % number for number in range(12)]
+            await (await producer.send_many("orders", [b"new"] * 12, keys=keys))
+            values = b"new" * 12, array("i", range(0, 37, 3))
+            numbers = b"".join(keys), array("i", [*range(10), 10, 12, 14])
+            await (await producer.send_columns("orders", values, keys=numbers))
+        assert not stranded.done()

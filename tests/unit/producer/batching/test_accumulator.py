@@ -327,6 +327,30 @@ async def test_topics_are_added_grow_and_are_forgotten(bench: Any) -> None:
     assert not it.accumulator.topics
 
 
+@pytest.mark.parametrize("partitioned", [False, True])
+async def test_no_record_is_put_into_a_removed_partition(bench: Any, partitioned: bool) -> None:
+    offered: list[list[int]] = []
+
+    def choose(key: bytes, everyone: list[int], available: list[int]) -> int:
+        offered.append(everyone)
+        return everyone[-1]
+
+    it = bench(partitioner=choose if partitioned else None, buffer_memory=30_000)
+    it.accumulator.adopt("t", {n: Partition(n, leader=1) for n in range(8)})
+    it.send(partition=7)
+    topic = it.accumulator.adopt("t", {n: Partition(n, leader=-1) for n in range(2)})
+    assert len(topic.queues) == 8, "something is queued for it"
+    for number in range(20):
+        it.accumulator.append("t", b"v", b"%d" % number, None, None, None)
+        it.accumulator.append("t", bytes(200), None, None, None, None)
+    assert [len(queue.waiting) for queue in topic.queues[2:]] == [0, 0, 0, 0, 0, 1]
+    assert offered == ([[0, 1]] * 40 if partitioned else [])
+    topic = it.accumulator.adopt("t", {n: Partition(n, leader=1) for n in range(8)})
+    for number in range(50):
+        it.accumulator.append("t", b"v", b"%d" % number, None, None, None)
+    assert topic.queues[7].waiting[-1].count > 1, "the topic has it again"
+
+
 async def test_batches_with_equal_timestamps_are_put_back_in_order(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
