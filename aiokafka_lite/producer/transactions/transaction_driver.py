@@ -236,7 +236,11 @@ class TransactionDriver:
                 self._end = _End(_S.ABORTING)
                 self._settle()
                 self.wake()
-            await self._until(lambda: self.machine.state not in ENDING, deadline, "abort")
+            what = "commit" if self.machine.state is _S.COMMITTING else "abort"
+            late = "did not complete within the timeout of stop()"
+            await self._until(
+                lambda: self.machine.state not in ENDING, deadline, what, failure=late
+            )
 
     def stop(self) -> None:
         """Stop at once; waiting calls raise ProducerClosed. Idempotent."""
@@ -300,7 +304,13 @@ class TransactionDriver:
             raise copy.copy(end.error)
 
     async def _until(
-        self, done: Callable[[], bool], deadline: float, what: str, advice: str = ""
+        self,
+        done: Callable[[], bool],
+        deadline: float,
+        what: str,
+        advice: str = "",
+        *,
+        failure: str = "did not complete within max_block_ms",
     ) -> None:
         late: list[bool] = []
         timer = self._loop.call_at(deadline, self._on_late, late)
@@ -308,8 +318,7 @@ class TransactionDriver:
             while not done():
                 if late:
                     raise KafkaTimeoutError(
-                        f"transactional id {self._transactional_id!r}: {what} did not complete "
-                        f"within max_block_ms{advice}"
+                        f"transactional id {self._transactional_id!r}: {what} {failure}{advice}"
                     )
                 waiter = self._loop.create_future()
                 self._waiters.append(waiter)

@@ -604,7 +604,7 @@ async def test_stop_ends_by_its_timeout_without_any_response(
 
 
 async def test_stop_fails_calls_that_wait_for_the_coordinator(
-    cluster: FakeCluster, producer: Any
+    cluster: FakeCluster, producer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     await producer.begin_transaction()
     await producer.send_and_wait("orders", b"open")
@@ -614,6 +614,8 @@ async def test_stop_fails_calls_that_wait_for_the_coordinator(
     await producer.stop(timeout=0.1)
     with pytest.raises(ProducerClosed):
         await commit
+    (line,) = [each for each in caplog.messages if "transaction open" in each]
+    assert line.endswith("commit did not complete within the timeout of stop()")
 
 
 @pytest.mark.parametrize(
