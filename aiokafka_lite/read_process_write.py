@@ -409,12 +409,15 @@ class ExactlyOnce:
             if not parts or self._parts is not parts:
                 return
             machine, producer = self._machine, self._producer
-            commits = self._committing and machine.state is not _S.FATAL_ERROR
-            if commits and await self._ended_well(
-                producer.commit_transaction, without_timeout=without_timeout
-            ):
-                self._end()
-                return
+            if self._committing and machine.state is not _S.FATAL_ERROR:
+                if await self._ended_well(
+                    producer.commit_transaction, without_timeout=without_timeout
+                ):
+                    self._end()
+                    return
+                if self._machine.state is not _S.FATAL_ERROR:
+                    # It has failed. If this call is cancelled, the next one continues the abort.
+                    self._committing = False
             if machine.state in _TO_ABORT:
                 await self._ended_well(producer.abort_transaction, without_timeout=without_timeout)
             if not (self._committing and machine.state is _S.FATAL_ERROR):

@@ -403,18 +403,51 @@ async def test_cancelled_commit_loses_nothing(
     assert await output(cluster) == list(range(12))
 
 
+async def test_task_that_is_cancelled_while_a_failed_commit_is_aborted(
+    cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
+) -> None:
+    fill(cluster, 12)
+    refused = TransactionAbortableError.errno
+    cluster.control(ApiKey.END_TXN, error=refused, when=lambda request: request.committed)
+    abort = cluster.control(ApiKey.END_TXN, delay=0.3, when=lambda request: not request.committed)
+
+    async def work() -> None:
+        async with exactly_once(consumer, producer) as batches:
+            async for batch in batches:
+                await cook(producer, batch)
+
+    task = asyncio.create_task(work())
+    await abort.struck()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await cook_all(cluster, consumer, producer, 12)
+    assert await output(cluster) == list(range(12))
+
+
 @pytest.mark.parametrize("pause", [0, 1], ids=["aborting", "aborted"])
+@pytest.mark.parametrize("refused", ["offsets", "commit"])
 async def test_abort_that_was_cancelled_is_continued_by_the_next_call(
-    cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer, pause: float
+    cluster: FakeCluster,
+    consumer: AIOKafkaConsumer,
+    producer: AIOKafkaProducer,
+    refused: str,
+    pause: float,
 ) -> None:
     fill(cluster, 12)
     async with exactly_once(consumer, producer) as batches:
         await cook(producer, await batches.next_batch())
-        cluster.control(ApiKey.TXN_OFFSET_COMMIT, error=IllegalGenerationError.errno)
-        fault = cluster.control(ApiKey.END_TXN, delay=0.5)
+        if refused == "offsets":
+            cluster.control(ApiKey.TXN_OFFSET_COMMIT, error=IllegalGenerationError.errno)
+        else:
+            code = TransactionAbortableError.errno
+            cluster.control(ApiKey.END_TXN, error=code, when=lambda request: request.committed)
+        abort = cluster.control(
+            ApiKey.END_TXN, delay=0.5, when=lambda request: not request.committed
+        )
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(batches.next_batch(), 0.2)
-        assert fault.hits == 1
+        assert abort.hits == 1
         await asyncio.sleep(pause)
         await cook(producer, await batches.next_batch())
     if read_so_far(cluster) < 12:
