@@ -231,6 +231,7 @@ class LeaderLink:
                     self._cancel_timers()
                     self._exchanges.leave()
                     self._on_idle(self)
+                    self._settled.set()  # without an exchange, marks may have failed meanwhile
                     return
                 timeout = min(CLOSE_WITHIN, self._options.request_timeout)
                 await self._exchanges.acknowledge({}, renews=False, timeout=timeout, closes=True)

@@ -8,7 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from aiokafka_lite.errors import UnknownError
+from aiokafka_lite.errors import (
+    GroupCoordinatorNotAvailableError,
+    InvalidRecordStateError,
+    UnknownError,
+)
 from aiokafka_lite.protocol.registry import ApiKey
 from aiokafka_lite.share.share_session import PartitionId
 from aiokafka_lite.structs import TopicPartition
@@ -158,3 +162,25 @@ async def test_a_link_forgets_the_names_of_partitions_that_it_no_longer_needs(
         await until(lambda: link.session.partitions == {real})
         link.set_wanted({real: tp})
         assert link._results._names == {real: tp}
+
+
+async def test_a_flush_ends_with_the_link_whose_marks_were_lost(cluster, make) -> None:
+    """While the link pauses, no exchange tells the flush that its marks have failed."""
+    fill(cluster, 1)
+    options = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
+    async with make("jobs", **options) as consumer, asyncio.timeout(PATIENCE):
+        leaders = consumer._core._leaders
+        record = await consumer.getone()
+        fault = cluster.control(ApiKey.SHARE_ACKNOWLEDGE, error=GroupCoordinatorNotAvailableError)
+        leaders.route(())
+        accepted = record.accept()
+        flushing = asyncio.create_task(consumer.flush())
+        await fault.struck()
+        link = leaders._links[0]
+        await until(lambda: not link._exchanges.in_flight)
+        link._exchanges._connection.current.close()
+        await until(lambda: 0 not in leaders._links)
+        async with asyncio.timeout(5):
+            await flushing
+        with pytest.raises(InvalidRecordStateError, match="lost"):
+            await accepted
