@@ -157,8 +157,9 @@ class LeaderLink:
 
     @property
     def _idle(self) -> bool:
-        """True if it has no partition, and no lock."""
-        return not (self.session.wanted or self.pending.holds)
+        """True if it has no partition, no lock, and nothing to send. A renewal may outlast its
+        lock: it is only told when it is taken for a request."""
+        return not (self.session.wanted or self.pending.holds or self.pending.waiting)
 
     async def flush(self) -> None:
         """Send every mark, and wait until all have a result."""

@@ -184,3 +184,25 @@ async def test_a_flush_ends_with_the_link_whose_marks_were_lost(cluster, make) -
             await flushing
         with pytest.raises(InvalidRecordStateError, match="lost"):
             await accepted
+
+
+async def test_a_link_ends_after_the_result_of_its_last_renewal(cluster, make) -> None:
+    fill(cluster, 1)
+    options = {"retry_backoff_ms": 1000, "retry_backoff_max_ms": 1000}
+    async with make("jobs", **options) as consumer, asyncio.timeout(PATIENCE):
+        leaders = consumer._core._leaders
+        record = await consumer.getone()
+        fault = cluster.control(ApiKey.SHARE_ACKNOWLEDGE, error=GroupCoordinatorNotAvailableError)
+        leaders.route(())
+        renewed = asyncio.ensure_future(record.renew())
+        await fault.struck()
+        link = leaders._links[0]
+        await until(lambda: not link._exchanges.in_flight)
+        record._marks.latest = link.loop.time()  # the lock expires during the pause
+        link.pending.expire(link.loop.time() + 100)
+        assert not link.pending.holds
+        link.wake()
+        await until(lambda: 0 not in leaders._links)
+        async with asyncio.timeout(5):
+            with pytest.raises(InvalidRecordStateError, match="expired"):
+                await renewed
