@@ -185,6 +185,7 @@ class ShareCore:
             await self.group.wait_assigned()
             await self.beginnings.look_up()
             self.check_running()  # `stop` may have been called meanwhile
+            self.group.on_started()
         self.beginnings.follow()
         self.push.start(self._pushed_metrics)
 

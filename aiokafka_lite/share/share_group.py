@@ -134,7 +134,8 @@ class ShareGroup:
     async def wait_assigned(self) -> None:
         """Wait for the first assignment; for partitions of it, only for a limited time.
 
-        Returns at once if the application unsubscribes meanwhile.
+        Returns at once if the application unsubscribes meanwhile. The application counts as
+        waiting until `on_started`: it cannot read before.
 
         Raises:
             KafkaTimeoutError: No coordinator was found within the request timeout.
@@ -143,6 +144,10 @@ class ShareGroup:
         """
         self.driver.poll(waiting=True)
         await self._first.wait()
+
+    def on_started(self) -> None:
+        """The application can read from now on, and must do so in time."""
+        self.driver.poll(self._waiting)
 
     def _heartbeat(self) -> None:
         self.driver.rejoin("start() waits for partitions")  # only sends a heartbeat

@@ -248,3 +248,13 @@ def test_a_consumer_that_could_not_start_may_be_collected_after_its_loop() -> No
         del consumer
         gc.collect()
     assert caught == []
+
+
+async def test_a_member_that_never_reads_leaves_the_group(cluster, make) -> None:
+    """Otherwise nobody would get the records of its partitions."""
+    async with make("jobs", max_poll_interval_ms=500) as consumer, asyncio.timeout(PATIENCE):
+        assert consumer.assignment()
+        await until(lambda: not consumer.assignment())
+        cluster.produce("jobs", b"0")
+        record = await consumer.getone()
+        assert await record.accept() is None
