@@ -370,6 +370,10 @@ class ShareCore:
         self.reads.on_fetch_ended(link)
         self._leaders.wake()
 
+    def on_turn_passed(self) -> None:
+        if self.buffer.awaited:
+            self._leaders.wake()
+
     def on_lock_timeout(self, seconds: float) -> None:
         self.lock_timeout = seconds
 

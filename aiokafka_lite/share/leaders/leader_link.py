@@ -12,7 +12,7 @@ One task for each leader. Non-obvious:
 - A fetch is sent only while a read wants records, and only for as many as `LinkOwner.claim` grants:
   a record that is acquired and not processed loses a delivery attempt.
 - A link that claims nothing because it is another link's turn sets no timer: the end of each fetch,
-  successful or not, wakes all links.
+  successful or not, wakes all links, and so does a link that acknowledges instead of fetching.
 - Acknowledgements wait behind a long poll. So a fetch waits only briefly at the broker while
   records are held, and not at all while a task awaits an acknowledgement.
 - A response runs the task within the callback that received it, then the handlers, then the task
@@ -140,6 +140,7 @@ class LeaderLink:
         return (
             bool(self.session.wanted)
             and not self.claimed
+            and not self._exchanges.in_flight  # a ShareAcknowledge may take long
             and not self._closing
             and self.loop.time() >= self._pace.resume_at
         )
@@ -301,11 +302,13 @@ class LeaderLink:
     async def _acknowledge(self, now: float) -> None:
         parts = self.pending.take(now)
         if parts:
+            self._owner.on_turn_passed()
             await self._exchanges.acknowledge(parts, renews=False)
 
     async def _renew(self, now: float) -> None:
         parts = self.pending.take_renewals(now)
         if parts:
+            self._owner.on_turn_passed()
             await self._exchanges.acknowledge(parts, renews=True)
 
     def _expire(self, now: float) -> None:

@@ -96,6 +96,9 @@ class LinkOwner(Protocol):
     def on_fetch_ended(self, link: Claimant) -> None:
         """The link returned its claim, with or without an answer: another link may claim."""
 
+    def on_turn_passed(self) -> None:
+        """A link acknowledges without a fetch: meanwhile, other links may claim."""
+
     def on_lock_timeout(self, seconds: float) -> None:
         """A broker reported how long it locks records."""
 

@@ -61,6 +61,28 @@ async def test_a_leader_that_refuses_every_fetch_does_not_block_the_others(
             record.accept()
 
 
+async def test_a_leader_that_is_slow_to_acknowledge_does_not_block_the_others(
+    cluster, make
+) -> None:
+    """It would be its turn to be asked for the one record, but it has a request to answer."""
+    async with make("jobs", request_timeout_ms=30_000) as consumer, asyncio.timeout(PATIENCE):
+        links = consumer._core._leaders._links
+        cluster.produce("jobs", b"0", partition=0)
+        [held] = await consumer.getmany(timeout_ms=10_000, max_records=1)
+        while links[1].claimed:
+            await asyncio.sleep(0.005)
+        links[0].fetched_at = 0.0
+        cluster.control(ACKNOWLEDGE, node=0, delay=20.0)
+        renewing = asyncio.ensure_future(held.renew())
+        while not links[0]._exchanges.in_flight:
+            await asyncio.sleep(0.005)
+        cluster.produce("jobs", b"1", partition=1)
+        async with asyncio.timeout(5):
+            [record] = await consumer.getmany(timeout_ms=10_000, max_records=1)
+        assert record.value == b"1"
+        renewing.cancel()
+
+
 async def test_a_read_that_does_not_wait_asks_each_leader_once(cluster, make) -> None:
     async with make("jobs") as consumer, asyncio.timeout(PATIENCE):
         assert not await consumer.getmany(timeout_ms=200)
