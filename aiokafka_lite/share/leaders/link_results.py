@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Final
 from uuid import UUID
 
+from aiokafka_lite.cluster.log_name import log_extra
 from aiokafka_lite.errors import (
     FencedLeaderEpochError,
     InconsistentTopicIdError,
@@ -17,6 +18,7 @@ from aiokafka_lite.errors import (
     NotLeaderForPartitionError,
     ShareSessionLimitReachedError,
     ShareSessionNotFoundError,
+    UnknownError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
@@ -175,6 +177,8 @@ class LinkResults:
             log.debug("%s: %s", self._options.log_name, error)
             if error.invalid_metadata:
                 self._owner.on_stale_metadata()
+        elif isinstance(error, UnknownError):
+            self._warn(error)
         elif key in self._session.wanted:
             self._owner.on_failure(error)
 
@@ -211,7 +215,20 @@ class LinkResults:
             return
         self.fail(parts, error, renews=renews)
         self._pace.pause(now)
-        self._owner.on_failure(error)
+        if isinstance(error, UnknownError):
+            self._warn(error)
+        else:
+            self._owner.on_failure(error)
+
+    def _warn(self, error: UnknownError) -> None:
+        """Log a failure inside the broker, after which a fetch is repeated, as Java does."""
+        log.warning(
+            "%s: a request to broker %d failed inside it, and is repeated: %s",
+            self._options.log_name,
+            self._node_id,
+            error,
+            extra=log_extra(self._options.log_name, broker=self._node_id),
+        )
 
     def on_unanswered(self, parts: Parts, error: KafkaError, *, renews: bool = False) -> None:
         """A request got no response; the broker may have applied it."""

@@ -33,13 +33,26 @@ MOVED = """
 REFRESHES = " ".join(name for name in METADATA_IS_OLD.split() if name not in MOVED.split())
 """Errors of old metadata that do not say that the leader has gone."""
 
-REQUEST = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="raise")
+REQUEST = reactions(
+    again=f"{PASSES} {METADATA_IS_OLD} UNKNOWN_SERVER_ERROR",
+    otherwise="raise",
+)
 """The response as a whole: the broker applied nothing."""
+
+MARKED = reactions(
+    again=f"{PASSES} {METADATA_IS_OLD}", fail="UNKNOWN_SERVER_ERROR", otherwise="raise"
+)
+"""The same with acknowledgements, which an unknown error may have followed."""
+
+RENEWING = reactions(
+    again=f"{PASSES} {METADATA_IS_OLD}", lost="UNKNOWN_SERVER_ERROR", otherwise="raise"
+)
+"""The same with renewals."""
 
 UNSENT = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="fail")
 """The acknowledgements of a request that was rejected as a whole."""
 
-FETCHED = reactions(again=f"{PASSES} {METADATA_IS_OLD}", otherwise="raise")
+FETCHED = REQUEST
 """A partition without acknowledgements."""
 
 ACKNOWLEDGED = reactions(
@@ -226,7 +239,7 @@ async def test_every_error_of_acknowledgements(api: ApiKey, whole: bool) -> None
             await accept_all(cluster, consumer, 0, 1, 2, accepted=accepted)
             return found
 
-    await assert_reactions(REQUEST if whole else ACKNOWLEDGED, reaction_to)
+    await assert_reactions(MARKED if whole else ACKNOWLEDGED, reaction_to)
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -253,7 +266,7 @@ async def test_every_error_of_renewals(whole: bool) -> None:
             assert {type(error) for error in errors} == {for_code(code)}, errors
             return "raise" if raised else "kept" if kept else "lost"
 
-    await assert_reactions(REQUEST if whole else RENEWED, reaction_to)
+    await assert_reactions(RENEWING if whole else RENEWED, reaction_to)
 
 
 # --- the end
