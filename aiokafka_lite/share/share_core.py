@@ -186,6 +186,7 @@ class ShareCore:
             await self.beginnings.look_up()
             self.check_running()  # `stop` may have been called meanwhile
             self.group.on_started()
+        self.reads.start()
         self.beginnings.follow()
         self.push.start(self._pushed_metrics)
 
@@ -225,6 +226,7 @@ class ShareCore:
             return
         self.closed = self.stopping = True
         self.push.abort()
+        self.reads.end()
         self.beginnings.end()
         self._leaders.abort()
         self._tasks.cancel()

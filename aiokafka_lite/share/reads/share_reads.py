@@ -4,6 +4,8 @@ Non-obvious:
 
 - Records are acquired only while a read waits, and never more than the waiting reads can take.
   Buffered records, and those that fetches in flight may still acquire, count toward that limit.
+- `take_next` does not call the membership, because that would double its cost. A timer counts the
+  records that it returned as polls.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import _get_running_loop
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.share.acquired_records import Item
@@ -27,6 +29,9 @@ from aiokafka_lite.share.share_options import ShareOptions
 from aiokafka_lite.share.share_record import ShareRecord
 
 __all__ = ["ShareReads"]
+
+LOOKS: Final = 8
+"""Number of checks per max.poll.interval for records that `take_next` returned."""
 
 Record = ShareRecord[Any, Any]
 
@@ -89,8 +94,26 @@ class ShareReads:
         self._wished_at = 0.0  # loop time of that read; a later fetch acquires them
         at_delivery = options.interceptors is not None and options.interceptors.at_delivery
         self._plain = not (at_delivery or options.implicit)  # deliveries have no side effects
-        self._taken = 0  # records delivered by `take_next` since `count_taken`
+        self._taken = 0  # records delivered by `take_next`
+        self._counted = 0  # of them, at the last `count_taken`
+        self._looked = 0  # of them, at the last check
         self._delivered: list[Record] = []  # to be accepted by the next read (implicit mode)
+        self._look_every = options.membership.max_poll_interval / LOOKS
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Count the records that `take_next` returns as polls from now on."""
+        if self._owner.stopping:
+            return
+        if self._taken != self._looked:
+            self._looked = self._taken
+            self._group.poll(waiting=self._buffer.awaited)
+        self._timer = self._loop.call_later(self._look_every, self.start)
+
+    def end(self) -> None:
+        """Stop counting. Idempotent."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def next_records(self, limit: int | None, deadline: float | None) -> list[Record]:
         """Return records: those that are buffered, or the first to arrive.
@@ -178,6 +201,7 @@ class ShareReads:
         self._owner.check_running()
         if self._delivered:
             self.accept_delivered()
+        self._group.poll(waiting=self._buffer.awaited)
 
     async def _wait(self, limit: int | Feeder, deadline: float | None) -> bool:
         self._owner.check_running()
@@ -215,7 +239,7 @@ class ShareReads:
 
     def count_taken(self) -> None:
         """Count the records that `take_next` delivered."""
-        taken, self._taken = self._taken, 0
+        taken, self._counted = self._taken - self._counted, self._taken
         if taken:
             self._metrics.on_records(taken, self._loop.time())
 

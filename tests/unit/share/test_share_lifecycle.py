@@ -258,3 +258,18 @@ async def test_a_member_that_never_reads_leaves_the_group(cluster, make) -> None
         cluster.produce("jobs", b"0")
         record = await consumer.getone()
         assert await record.accept() is None
+
+
+@pytest.mark.parametrize("many", [True, False])
+async def test_reads_of_buffered_records_keep_the_membership(cluster, make, many) -> None:
+    for value in range(40):
+        cluster.produce("jobs", b"%d" % value, partition=0)
+    async with make("jobs", max_poll_interval_ms=500) as consumer, asyncio.timeout(PATIENCE):
+        await consumer.getone()
+        for _ in range(30):
+            await asyncio.sleep(0.05)
+            if many:
+                [_] = await consumer.getmany(max_records=1)
+            else:
+                await consumer.getone()
+            assert consumer.assignment()
