@@ -30,6 +30,8 @@ PENDING: Final = 200
 """Maximum number of runs without acknowledgements."""
 STUCK: Final = 30.0
 """Seconds without a record after which `consume` and `latency` give up."""
+STOP_MS: Final = 5000
+"""Milliseconds to deliver the records that were sent before Ctrl-C."""
 _PERCENTILES: Final = (50.0, 95.0, 99.0, 99.9)
 
 
@@ -140,7 +142,7 @@ async def _produce(args: argparse.Namespace, arguments: dict[str, Any], measured
 
         return on_done
 
-    async with AIOKafkaProducer(**arguments) as producer:
+    async with AIOKafkaProducer(**arguments, stop_timeout_ms=STOP_MS) as producer:
         began, sent, waiting = loop.time(), 0, []
         # At a rate, a run is a hundredth of a second, so that records are spread evenly.
         size = RUN if args.rate is None else max(1, min(RUN, args.rate // 100))
@@ -191,7 +193,7 @@ async def _latency(
     clock = time.perf_counter
     mark = os.urandom(8)
     async with (
-        AIOKafkaProducer(**producer_arguments) as producer,
+        AIOKafkaProducer(**producer_arguments, stop_timeout_ms=STOP_MS) as producer,
         AIOKafkaConsumer(**consumer_arguments, auto_offset_reset="latest") as consumer,
     ):
         consumer.assign([TopicPartition(args.topic, number) for number in partitions])

@@ -39,6 +39,8 @@ PENDING: Final = 50_000
 """Maximum number of records without an acknowledgement."""
 EMBEDDED: Final = "4-cGgsIJTKyin2--2CwHzQ"
 """The id of all embedded clusters, unless they have a seed. Their topics share ids, too."""
+STOP_MS: Final = 5000
+"""Milliseconds to deliver the records that were sent before Ctrl-C."""
 IDLE: Final = 0.1
 """Seconds without records after which the positions are compared with the ends."""
 
@@ -198,7 +200,7 @@ class _Copying:
         loop = asyncio.get_running_loop()
         missing = MissingEnds(here, self._ends, self._plan.timeout, loop.time())
         async with (
-            AIOKafkaProducer(**self._plan.writing) as producer,
+            AIOKafkaProducer(**self._plan.writing, stop_timeout_ms=STOP_MS) as producer,
             AIOKafkaConsumer(**self._plan.reading) as consumer,
         ):
             consumer.assign(list(self._ends))

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +21,8 @@ from aiokafka_lite.cli.administration.reassignment_plan import plan_reassignment
 from aiokafka_lite.cli.administration.topic_partitions import parse_topic_partitions
 from aiokafka_lite.cli.failures import UsageError
 from aiokafka_lite.cli.transfer import copying
-from aiokafka_lite.testing import FakeCluster
+from aiokafka_lite.testing import ApiKey, FakeCluster
+from tests.unit.cli.commands import PATIENCE, Shell
 
 Run = Callable[..., str]
 
@@ -206,6 +209,22 @@ def test_copy_ends_at_the_first_record_that_the_target_refuses(
     asyncio.run(produce_odd_records(cluster))
     run("topic", "create", "small", "-p", "4", "-c", "max.message.bytes=500")
     run("topic", "copy", "orders", "small", status=1, says="orders/3 offset 0 was not copied")
+
+
+@pytest.mark.parametrize("command", ["topic copy orders teas --by-key", "bench produce teas"])
+def test_interrupted_writer_waits_only_briefly_for_a_broker_that_hangs(
+    cluster: FakeCluster, tmp_path: Path, command: str
+) -> None:
+    asyncio.run(produce_odd_records(cluster))
+    fault = cluster.control(ApiKey.PRODUCE, drop=True, times=None)
+    shell = Shell(cluster.bootstrap_servers, tmp_path)
+    with shell.start(*command.split(), stderr=subprocess.PIPE) as process:
+        try:
+            fault.wait(timeout=PATIENCE)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+        finally:
+            process.kill()
 
 
 def test_copy_ends_at_the_present_end(run: Run, cluster: FakeCluster) -> None:
