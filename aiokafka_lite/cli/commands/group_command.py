@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka_lite.cli.administration.actions import Actions, report, run_action, run_lookup
@@ -188,6 +189,7 @@ async def _lag(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         status = await _print_lag(admin, args, output)
         if not args.watch:
             return status
+        sys.stdout.flush()  # of a pipe, the interpreter would collect many samples first
         await asyncio.sleep(SAMPLE_EVERY)
 
 

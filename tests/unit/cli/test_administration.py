@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import select
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from aiokafka_lite.cli import main
 from aiokafka_lite.errors import PolicyViolationError, UnknownError
 from aiokafka_lite.testing import ApiKey, FakeCluster
 from aiokafka_lite.testing.coordinator_table import CoordinatorType
-from tests.unit.cli.commands import Shell
+from tests.unit.cli.commands import PATIENCE, Shell
 
 Run = Callable[..., str]
 
@@ -161,6 +162,23 @@ def test_groups_and_their_lag(kafka_broker: FakeCluster, run: Run) -> None:
     [lag] = rows(run, "group", "lag", "g")
     assert (lag["committed"], lag["end"], lag["lag"]) == (2, 5, 3)
     assert rows(run, "group", "lag", "--total") == [{"group": "g", "partitions": 1, "lag": 3}]
+
+
+def test_watched_lag_reaches_a_pipe_at_once(kafka_broker: FakeCluster, tmp_path: Path) -> None:
+    kafka_broker.create_topic("t", 1)
+    commit(kafka_broker, "g", {("t", 0): 0})
+    shell = Shell(kafka_broker.bootstrap_servers, tmp_path)
+    shell.environment.pop("PYTHONUNBUFFERED", None)
+    command = ("group", "lag", "g", "-w", "--no-header")
+    with shell.start(*command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert select.select([process.stdout], [], [], PATIENCE)[0]
+            assert process.stdout.readline().split()[:3] == [b"g", b"t", b"0"]
+            process.terminate()
+            assert process.wait(PATIENCE) == 143
+        finally:
+            process.kill()
 
 
 def test_lag_of_all_groups_says_which_broker_did_not_list_its_own(
