@@ -181,6 +181,7 @@ class ExactlyOnce:
         self._parts: tuple[_Part, ...] = ()  # of the current batch
         self._lease: AssignmentLease = core.leases.current  # of the read that took the batch
         self._committing = False  # the commit was requested
+        self._commit_failed = False  # it was refused, and is not requested again
         self._through = asyncio.Event()  # set while there is no current batch
         self._in_block = False
         self._visit: object = None  # the current block, or the current loop outside of a block
@@ -359,6 +360,7 @@ class ExactlyOnce:
         """Drop the current batch."""
         self._parts = ()
         self._committing = False
+        self._commit_failed = False
         self._refused = None
         self._through.set()
 
@@ -409,15 +411,15 @@ class ExactlyOnce:
             if not parts or self._parts is not parts:
                 return
             machine, producer = self._machine, self._producer
-            if self._committing and machine.state is not _S.FATAL_ERROR:
+            commits = self._committing and not self._commit_failed
+            if commits and machine.state is not _S.FATAL_ERROR:
                 if await self._ended_well(
                     producer.commit_transaction, without_timeout=without_timeout
                 ):
                     self._end()
                     return
-                if self._machine.state is not _S.FATAL_ERROR:
-                    # It has failed. If this call is cancelled, the next one continues the abort.
-                    self._committing = False
+                # If this call is cancelled, the next one continues the abort.
+                self._commit_failed = True
             if machine.state in _TO_ABORT:
                 await self._ended_well(producer.abort_transaction, without_timeout=without_timeout)
             if not (self._committing and machine.state is _S.FATAL_ERROR):
