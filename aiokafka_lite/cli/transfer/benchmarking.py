@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from aiokafka_lite.cli.connection.lookup import open_lookup
 from aiokafka_lite.cli.failures import FAILED, OK, CommandError, complain
+from aiokafka_lite.cli.transfer import STOP_MS
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
 from aiokafka_lite.errors import KafkaError
 from aiokafka_lite.producer.producer import AIOKafkaProducer
@@ -30,8 +31,6 @@ PENDING: Final = 200
 """Maximum number of runs without acknowledgements."""
 STUCK: Final = 30.0
 """Seconds without a record after which `consume` and `latency` give up."""
-STOP_MS: Final = 5000
-"""Milliseconds to deliver the records that were sent before Ctrl-C."""
 _PERCENTILES: Final = (50.0, 95.0, 99.0, 99.9)
 
 

@@ -26,6 +26,7 @@ from aiokafka_lite.cli.connection.settings import ENVIRONMENT, Settings, gather
 from aiokafka_lite.cli.failures import FAILED, OK, CommandError, UsageError, complain
 from aiokafka_lite.cli.offsets.offset_grammar import OffsetRange, parse_offset
 from aiokafka_lite.cli.offsets.resolve import Resolved, resolve
+from aiokafka_lite.cli.transfer import STOP_MS
 from aiokafka_lite.cli.transfer.missing_ends import MissingEnds
 from aiokafka_lite.cluster.metadata import Metadata
 from aiokafka_lite.consumer.consumer import AIOKafkaConsumer
@@ -39,8 +40,6 @@ PENDING: Final = 50_000
 """Maximum number of records without an acknowledgement."""
 EMBEDDED: Final = "4-cGgsIJTKyin2--2CwHzQ"
 """The id of all embedded clusters, unless they have a seed. Their topics share ids, too."""
-STOP_MS: Final = 5000
-"""Milliseconds to deliver the records that were sent before Ctrl-C."""
 IDLE: Final = 0.1
 """Seconds without records after which the positions are compared with the ends."""
 

@@ -42,6 +42,7 @@ from aiokafka_lite.cli.formats.writing import RecordWriter, format_writer
 from aiokafka_lite.cli.offsets.offset_grammar import parse_time
 from aiokafka_lite.cli.streams.input import read_chunks
 from aiokafka_lite.cli.streams.stdout import Stdout
+from aiokafka_lite.cli.transfer import STOP_MS
 from aiokafka_lite.cluster.broker import PerVersion
 from aiokafka_lite.cluster.metadata import metadata_request
 from aiokafka_lite.cluster.retry import ANY, call
@@ -56,8 +57,6 @@ __all__ = ["Plan", "produce"]
 PENDING: Final = 50_000
 SETTLE_EVERY: Final = 0.1
 """Seconds between two checks for results while no input arrives."""
-STOP_WITHIN: Final = 5.0
-"""Seconds to deliver the records that were sent before Ctrl-C."""
 TRANSACTION_MS: Final = 900_000
 """The brokers' default for the longest transaction (transaction.max.timeout.ms)."""
 _INVALID: Final = (MessageSizeTooLargeError, IllegalArgumentError)
@@ -215,7 +214,7 @@ async def _produce(plan: Plan) -> int:
             )
             raise CommandError(f"the reader of standard output has exited: {ended}") from None
     except BaseException:
-        await producer.stop(timeout=STOP_WITHIN)
+        await producer.stop(timeout=STOP_MS / 1000)
         raise
     await producer.stop()
     if sending.failures:
@@ -227,7 +226,7 @@ async def _start(producer: AIOKafkaProducer, plan: Plan) -> None:
     try:
         await producer.start()
     except BaseException:
-        await producer.stop(timeout=STOP_WITHIN)
+        await producer.stop(timeout=STOP_MS / 1000)
         raise
 
 
