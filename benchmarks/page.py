@@ -13,16 +13,14 @@ import os
 import platform
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tools.kafka.releases import NEWEST
 
+from .__main__ import RESULTS
 from .report import FIGURES, table, verdicts
 from .suite import Suite
 from .suites import GROUPS
-
-RESULTS: Final = Path(__file__).parent / "results"
 
 
 def page() -> str:

@@ -159,7 +159,7 @@ class LeaderLink:
     @property
     def _idle(self) -> bool:
         """True if it has no partition, no lock, and nothing to send. A renewal may outlast its
-        lock: it is only told when it is taken for a request."""
+        lock: it fails only when the link takes it for the next request."""
         return not (self.session.wanted or self.pending.holds or self.pending.waiting)
 
     async def flush(self) -> None:

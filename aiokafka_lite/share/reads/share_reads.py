@@ -103,17 +103,20 @@ class ShareReads:
 
     def start(self) -> None:
         """Count the records that `take_next` returns as polls from now on."""
-        if self._owner.stopping:
-            return
-        if self._taken != self._looked:
-            self._looked = self._taken
-            self._group.poll(waiting=self._buffer.awaited)
-        self._timer = self._loop.call_later(self._look_every, self.start)
+        self._timer = self._loop.call_later(self._look_every, self._look)
 
     def end(self) -> None:
         """Stop counting. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._owner.stopping:
+            return
+        if self._taken != self._looked:
+            self._looked = self._taken
+            self._group.poll(waiting=self._buffer.awaited)
+        self.start()
 
     async def next_records(self, limit: int | None, deadline: float | None) -> list[Record]:
         """Return records: those that are buffered, or the first to arrive.
