@@ -323,10 +323,10 @@ async def test_batch_of_a_loop_within_a_generator_is_read_again_after_an_excepti
     assert await output(cluster) == list(range(12))
 
 
-async def test_batch_of_a_cancelled_task_is_read_again(
-    cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
-) -> None:
-    fill(cluster, 12)
+async def cook_and_wait(
+    consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
+) -> asyncio.Task[None]:
+    """Return a task that has written the results of its first batch, and does not go on."""
     reached = asyncio.Event()
 
     async def work() -> None:
@@ -338,6 +338,14 @@ async def test_batch_of_a_cancelled_task_is_read_again(
 
     task = asyncio.create_task(work())
     await reached.wait()
+    return task
+
+
+async def test_batch_of_a_cancelled_task_is_read_again(
+    cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
+) -> None:
+    fill(cluster, 12)
+    task = await cook_and_wait(consumer, producer)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -350,17 +358,7 @@ async def test_stop_does_not_wait_for_a_batch_whose_block_was_cancelled_twice(
     cluster: FakeCluster, consumer: AIOKafkaConsumer, producer: AIOKafkaProducer
 ) -> None:
     fill(cluster, 12)
-    reached = asyncio.Event()
-
-    async def work() -> None:
-        async with exactly_once(consumer, producer, max_records=6) as batches:
-            async for batch in batches:
-                await cook(producer, batch)
-                reached.set()
-                await asyncio.Event().wait()
-
-    task = asyncio.create_task(work())
-    await reached.wait()
+    task = await cook_and_wait(consumer, producer)
     fault = cluster.control(ApiKey.END_TXN, delay=0.3)
     task.cancel()
     await fault.struck()

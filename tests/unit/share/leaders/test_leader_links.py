@@ -164,6 +164,15 @@ async def test_a_link_forgets_the_names_of_partitions_that_it_no_longer_needs(
         assert link._results._names == {real: tp}
 
 
+async def refused(cluster, leaders):
+    """Return the only link after the broker has refused its acknowledgements for now."""
+    fault = cluster.control(ApiKey.SHARE_ACKNOWLEDGE, error=GroupCoordinatorNotAvailableError)
+    await fault.struck()
+    link = leaders._links[0]
+    await until(lambda: not link._exchanges.in_flight)
+    return link
+
+
 async def test_a_flush_ends_with_the_link_whose_marks_were_lost(cluster, make) -> None:
     """While the link pauses, no exchange tells the flush that its marks have failed."""
     fill(cluster, 1)
@@ -171,13 +180,10 @@ async def test_a_flush_ends_with_the_link_whose_marks_were_lost(cluster, make) -
     async with make("jobs", **options) as consumer, asyncio.timeout(PATIENCE):
         leaders = consumer._core._leaders
         record = await consumer.getone()
-        fault = cluster.control(ApiKey.SHARE_ACKNOWLEDGE, error=GroupCoordinatorNotAvailableError)
         leaders.route(())
         accepted = record.accept()
         flushing = asyncio.create_task(consumer.flush())
-        await fault.struck()
-        link = leaders._links[0]
-        await until(lambda: not link._exchanges.in_flight)
+        link = await refused(cluster, leaders)
         link._exchanges._connection.current.close()
         await until(lambda: 0 not in leaders._links)
         async with asyncio.timeout(5):
@@ -192,12 +198,9 @@ async def test_a_link_ends_after_the_result_of_its_last_renewal(cluster, make) -
     async with make("jobs", **options) as consumer, asyncio.timeout(PATIENCE):
         leaders = consumer._core._leaders
         record = await consumer.getone()
-        fault = cluster.control(ApiKey.SHARE_ACKNOWLEDGE, error=GroupCoordinatorNotAvailableError)
         leaders.route(())
         renewed = asyncio.ensure_future(record.renew())
-        await fault.struck()
-        link = leaders._links[0]
-        await until(lambda: not link._exchanges.in_flight)
+        link = await refused(cluster, leaders)
         record._marks.latest = link.loop.time()  # the lock expires during the pause
         link.pending.expire(link.loop.time() + 100)
         assert not link.pending.holds
