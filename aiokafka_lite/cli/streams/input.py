@@ -49,7 +49,8 @@ async def read_chunks(
 
 def _open(name: str) -> int:
     try:
-        return os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        # Without O_NONBLOCK, opening a FIFO blocks the event loop until a writer opens it, too.
+        return os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
         raise CommandError(f"{name}: {error.strerror}") from error
 
