@@ -31,9 +31,10 @@ def _produce(
 
 def _send_and_wait(tasks: int, records: int, *bars: Bar, beside: tuple[Row, ...] = ()) -> Suite:
     fewer = min(records // 4, 50_000)  # for a client that needs 0.25 ms per record
+    counted = "1 task" if tasks == 1 else f"{tasks:,} tasks"
     return Suite(
         f"tasks-{tasks}",
-        f"send_and_wait from {tasks:,} tasks, 100 B, linger 0",
+        f"send_and_wait from {counted}, 100 B, linger 0",
         (
             Row(OURS, "ours", "send_and_wait"),
             Row(UVLOOP, "ours", "send_and_wait", {"loop": "uvloop"}),
@@ -70,12 +71,12 @@ PRODUCER_SUITES = (
         "produce-hot",
         "produce 100 B to 10 partitions in turn, in topics of 10 and 10,000 partitions",
         (
-            Row("of 10", "ours", "produce", {"partitions": 10}),
-            Row("of 10,000", "ours", "produce", {"partitions": 10_000}),
+            Row("topic of 10", "ours", "produce", {"partitions": 10}),
+            Row("topic of 10,000", "ours", "produce", {"partitions": 10_000}),
         ),
         {"records": 500_000, "hot": 10},
-        reference="of 10",
-        bars=(Bar("cpu_us", 1.2, of="of 10", row="of 10,000"),),
+        reference="topic of 10",
+        bars=(Bar("cpu_us", 1.2, of="topic of 10", row="topic of 10,000"),),
     ),
     Suite(
         "senders",

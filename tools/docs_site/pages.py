@@ -14,6 +14,7 @@ MOVED: Final = {
     "SECURITY.md": "security-policy.md",
     "README.md": "overview.md",  # the site begins with the table of docs/README.md
     "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/RESULTS.md": "benchmark-results.md",
     "examples": "examples/README.md",
 }
 """Files and folders outside of docs/, and the pages that show them."""
