@@ -68,7 +68,7 @@ async def test_rejected_produce_requests(compare: Compare) -> None:
             changed(attributes=5),
             changed(producer_id=4, producer_epoch=0),
             make_batch((NOW, b"k", b"v"), **transactional, transactional=True),
-            make_batch((NOW + 3_700_000, b"k", b"v"), (NOW, b"k", b"")),
+            make_batch((NOW + 7_200_000, b"k", b"v"), (NOW, b"k", b"")),
             make_batch((-1, b"k", b"v")),
             make_batch((NOW, None, bytes(2**20 + 1000))),
         ]

@@ -7,6 +7,11 @@ from typing import Any
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
+# Spark gives a Python process ten seconds to start and call back, and has no setting for more. That
+# is too short on a busy machine, so tests repeat the command, as a user would do.
+TOO_SLOW = "Python worker failed to connect back"
+TRIES = 3
+
 
 def jvm() -> int:
     """Process id of this process's JVM."""

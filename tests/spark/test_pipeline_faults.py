@@ -18,13 +18,13 @@ import pytest
 
 from aiokafka_lite import AIOKafkaConsumer
 from tests.spark.kinds import Kinds, numbered
-from tests.spark.processes import below, is_there, kill
+from tests.spark.processes import TOO_SLOW, TRIES, below, is_there, kill
 from tests.spark.sunk import stored
 from tools.kafka import RealKafka
 from tools.kafka.java import run
 from tools.kafka.releases import FALLBACK
 
-PATIENCE = 180.0  # seconds in which a run writes something, or ends
+PATIENCE = 300.0  # seconds in which a run writes something, or ends
 JUDGED = os.environ.get("SPARK_JUDGE") == "1"
 WAYS = ["all of it", "its own process"] * 3 if JUDGED else ["all of it"]
 """What SIGKILL hits: the whole process tree with the JVM; or only the process that the user
@@ -102,10 +102,27 @@ def said(folder: Path) -> str:
     return (folder / "said.log").read_text()[-3000:]
 
 
+class Ended(Exception):
+    """The run has ended before it could be killed."""
+
+
+def was_too_slow(folder: Path) -> bool:
+    """True if the last run failed because a Python process started too slowly."""
+    log = folder / "said.log"
+    text = log.read_text()
+    log.rename(folder / f"said-{time.monotonic_ns()}.log")  # the next run has its own
+    earlier = len(list(folder.glob("said-*.log")))
+    return TOO_SLOW in text and earlier < TRIES
+
+
 async def written(
     kafka: RealKafka, topic: str, least: int, process: subprocess.Popen[bytes]
 ) -> int:
-    """The sum of the partitions' end offsets, once it is at least `least`."""
+    """The sum of the partitions' end offsets, once it is at least `least`.
+
+    Raises:
+        Ended: It never was.
+    """
     servers = kafka.bootstrap_servers
     async with AIOKafkaConsumer(topic, bootstrap_servers=servers) as consumer:
         while process.poll() is None:
@@ -113,7 +130,7 @@ async def written(
             if end >= least:
                 return end
             await asyncio.sleep(0.02)
-    raise AssertionError("it has ended before it could be killed")
+    raise Ended
 
 
 def kill_it(process: Process, way: str) -> list[int]:
@@ -146,7 +163,7 @@ def values(kafka: RealKafka, topic: str) -> list[str]:
     return [line for line in lines if line.startswith(topic)]
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_killed_pipeline_writes_every_row_once(
     kafka: RealKafka, kinds: Kinds, tmp_path: Path
 ) -> None:
@@ -158,21 +175,29 @@ def test_a_killed_pipeline_writes_every_row_once(
     orphans: list[int] = []
     there = 0
     try:
-        for way in WAYS:
+        ways = list(WAYS)
+        while ways:
             process = started(arguments, tmp_path)  # without an end that it could come to before
             try:
                 waiting = written(kafka, target, there + EPOCH // 2, process)
                 there = asyncio.run(asyncio.wait_for(waiting, PATIENCE))
-            except AssertionError as error:
-                raise AssertionError(said(tmp_path)) from error
+                way = ways.pop(0)
+            except (Ended, TimeoutError) as error:
+                way = WAYS[0]
+                if not was_too_slow(tmp_path):
+                    raise AssertionError(said(tmp_path)) from error
             finally:
                 orphans += kill_it(process, way)
-        last = started([*arguments, "--once"], tmp_path)
-        try:
-            assert last.wait(PATIENCE) == 0, said(tmp_path)
-        except subprocess.TimeoutExpired:
-            orphans += kill_it(last, "all of it")
-            raise AssertionError(said(tmp_path)) from None
+        while True:
+            last = started([*arguments, "--once"], tmp_path)
+            try:
+                status = last.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                orphans += kill_it(last, WAYS[0])
+                raise AssertionError(said(tmp_path)) from None
+            if status == 0:
+                break
+            assert was_too_slow(tmp_path), said(tmp_path)
     finally:
         end(orphans)
 
