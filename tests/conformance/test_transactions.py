@@ -633,14 +633,8 @@ async def test_another_broker_becomes_the_coordinator(compare3: Compare) -> None
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "by",
-    [
-        "the end",
-        pytest.param("another", marks=pytest.mark.long),
-        pytest.param("itself", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["the end", "another", "itself"])
 async def test_exhausted_epochs(compare: Compare, by: str) -> None:
     """The last epoch is kept for fencing: 32,766 is the largest that a producer gets."""
 

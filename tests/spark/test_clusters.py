@@ -82,6 +82,7 @@ def expected(count: int) -> list[bytes | None]:
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.long
 def test_on_a_standalone_cluster_of_two_workers(
     kafka: RealKafka, topic: Callable[..., str], tmp_path: Path
 ):
