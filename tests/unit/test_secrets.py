@@ -25,11 +25,11 @@ class Provider(AbstractTokenProvider):
 
 def reprs(objects: list[object]) -> dict[str, str]:
     """The repr and str of objects, by class."""
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for each in objects:
         name = f"{type(each).__module__}.{type(each).__qualname__}"
-        found[name] = found.get(name, "") + f"{each!r} {each}"
-    return found
+        found.setdefault(name, []).append(f"{each!r} {each}")
+    return {name: "\n".join(texts) for name, texts in found.items()}
 
 
 @pytest.mark.parametrize("known", [SECRET, "another"])
