@@ -202,7 +202,7 @@ async def test_timestamps_out_of_range(compare: Compare) -> None:
         after = "message.timestamp.after.max.ms"
         topic = await target.topic(1, **{before: 3_600_000, after: 3_600_000})
         stamped = await target.topic(1, **{"message.timestamp.type": "LogAppendTime"})
-        half = 1_800_000  # NOW is that of the import: the limits are never near
+        half = 1_800_000  # NOW is the time of the import: stay away from the limits
         times = (NOW, NOW - half, NOW - 4 * half, NOW + half, NOW + 4 * half, -1)
         for each in times:
             await target.ask(produce(topic, make_batch((NOW, None, b"v"), (each, None, b"w"))), 9)

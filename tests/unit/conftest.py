@@ -52,22 +52,13 @@ def _of_package(each: object) -> bool:
 
 
 @pytest.fixture
-def package_objects() -> Callable[..., list[object]]:
-    """Returns all objects of this package's classes, except for the embedded broker's.
-
-    Called with True, it returns only those that the test has created: late in a run, there are many
-    of other tests.
-    """
+def package_objects() -> Callable[[], list[object]]:
+    """Returns all objects of this package's classes, except for the embedded broker's."""
     gc.collect()  # clients of other tests, whose event loops are closed
     gc.unfreeze()  # objects from before the first test: tests/conftest.py
     before = [each for each in gc.get_objects() if _of_package(each)]
     gc.freeze()
-
-    def objects(created: bool = False) -> list[object]:
-        new = (each for each in gc.get_objects() if _of_package(each))
-        return [*(() if created else before), *new]
-
-    return objects
+    return lambda: [*before, *(each for each in gc.get_objects() if _of_package(each))]
 
 
 @pytest.fixture(scope="session")
