@@ -223,7 +223,7 @@ class LinkResults:
     def _warn(self, error: UnknownError) -> None:
         """Log a failure inside the broker, after which a fetch is repeated, as Java does."""
         log.warning(
-            "%s: a request to broker %d failed inside it, and is repeated: %s",
+            "%s: broker %d failed to process a request, which is repeated: %s",
             self._options.log_name,
             self._node_id,
             error,
