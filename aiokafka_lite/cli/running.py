@@ -99,5 +99,7 @@ def configure_logging(quiet: bool, verbose: int) -> None:
 async def _until_terminated(work: Coroutine[Any, Any, int]) -> int:
     task = asyncio.current_task()
     if task is not None and sys.platform != "win32":  # Windows has no SIGTERM
+        # With this handler, every signal wakes the event loop. Otherwise, a Ctrl-C just before the
+        # loop waits would have no effect until something else happens.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await work

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Never
+from collections.abc import Sequence
 
-from aiokafka_lite.cli.failures import TERMINATED, UsageError
+from aiokafka_lite.cli.failures import UsageError
+from aiokafka_lite.cli.streams.input import read_line
 
 __all__ = ["add_confirmation_flags", "confirmed"]
 
@@ -21,10 +19,15 @@ def add_confirmation_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
 
-def confirmed(args: argparse.Namespace, plan: Sequence[str]) -> bool:
+async def confirmed(args: argparse.Namespace, plan: Sequence[str]) -> bool:
     """Print the plan on stderr and ask for confirmation; True if it is given.
 
+    The event loop waits for the answer. A blocking read would miss a signal that arrives just
+    before it: Python handles signals between its own instructions, and only an interrupted read
+    returns to them.
+
     Raises:
+        CommandError: The terminal cannot be read.
         UsageError: There is no terminal for the question, and no --yes.
     """
     for line in plan:
@@ -35,31 +38,8 @@ def confirmed(args: argparse.Namespace, plan: Sequence[str]) -> bool:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("nothing was done: there is no terminal for the confirmation; add --yes")
-    with _ended_by_signals():
-        print("Proceed? [y/N] ", end="", file=sys.stderr, flush=True)
-        answer = sys.stdin.readline()
-    if answer.strip().lower() in ("y", "yes"):
+    print("Proceed? [y/N] ", end="", file=sys.stderr, flush=True)
+    if (await read_line()).strip().lower() in (b"y", b"yes"):
         return True
     print("nothing was done", file=sys.stderr)
     return False
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the block at once.
-
-    The prompt blocks the event loop, whose own handlers would only run after the answer.
-    """
-    before = {
-        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
-        signal.SIGTERM: signal.signal(signal.SIGTERM, _terminate),
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _terminate(number: int, frame: object) -> Never:
-    raise SystemExit(TERMINATED)

@@ -17,6 +17,7 @@ from aiokafka_lite.cli.connection.lookup import Lookup
 from aiokafka_lite.cli.failures import OK, CommandError, UsageError, complain
 from aiokafka_lite.cli.offsets.offset_grammar import parse_offset
 from aiokafka_lite.cli.offsets.resolve import EARLIEST, LATEST, resolve
+from aiokafka_lite.cli.streams.input import read_text
 from aiokafka_lite.group.offsets.store import OffsetStore
 from aiokafka_lite.structs import OffsetAndMetadata, TopicPartition
 
@@ -52,7 +53,7 @@ async def seek(lookup: Lookup, args: argparse.Namespace) -> int:
         f"{args.group}: {tp.topic}/{tp.partition} {before.get(tp, 'none')} -> {offset}"
         for tp, offset in moved.items()
     ]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     commit = {tp: OffsetAndMetadata(offset, "") for tp, offset in moved.items()}
     committing = store.begin_commit(commit, lookup.deadline(), missing_topics_may_come=False)
@@ -103,7 +104,7 @@ async def _wanted(
         if not wanted:
             raise CommandError(f"group {args.to_group} has no committed offsets")
     else:
-        wanted = _import(args.to_file)
+        wanted = await _import(args.to_file)
     if args.topics or not args.new_topics:
         wanted = _only_of(args, wanted, chosen)
     await _check_range(lookup, wanted)
@@ -165,9 +166,9 @@ def _export(path: str, offsets: Offsets) -> None:
         Path(path).write_text(out.getvalue())
 
 
-def _import(path: str) -> Offsets:
+async def _import(path: str) -> Offsets:
     found: Offsets = {}
-    for number, line in enumerate(csv.reader(io.StringIO(Path(path).read_text())), 1):
+    for number, line in enumerate(csv.reader(io.StringIO(await read_text(path))), 1):
         if not line:
             continue
         if len(line) != 3 or not (line[1].isdecimal() and line[2].isdecimal()):

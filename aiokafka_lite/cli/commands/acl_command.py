@@ -156,7 +156,7 @@ async def _delete(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     if not found:
         complain("acl", "no ACL matches")
         return FAILED
-    if not confirmed(args, [f"delete {_line(each)}" for each in found]):
+    if not await confirmed(args, [f"delete {_line(each)}" for each in found]):
         return OK
     # Exactly those that were shown: others may match now.
     deleted = await admin.delete_acls([each.to_filter() for each in found])

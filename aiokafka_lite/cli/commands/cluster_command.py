@@ -191,7 +191,7 @@ async def _set_features(
         updates[name] = FeatureUpdate(int(level), way)
         now = before.finalized.get(name)
         plan.append(f"{name}: {'none' if now is None else now.max_level} -> {level}")
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     return report("cluster", (await admin.update_features(updates)).errors())
 

@@ -109,7 +109,7 @@ async def _set(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         if change.value is None:
             new = "the default"
         plan.append(f"{args.type} {args.name}: {change.name} {old} -> {new or 'nothing'}")
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     altered = await admin.incremental_alter_configs({resource: changes})
     return report("config", altered.errors())

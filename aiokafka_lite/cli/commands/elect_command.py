@@ -61,7 +61,7 @@ async def _elect(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     else:
         count = "all" if partitions is None else len(partitions)
         plan = [f"elect the preferred leaders of {count} partitions"]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     election = ElectionType.UNCLEAN if args.unclean else ElectionType.PREFERRED
     elected = await admin.elect_leaders(election, partitions)

@@ -78,7 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sought.add_argument("group", metavar="GROUP", help="the group to move")
     sought.add_argument("--to", metavar="OFFSET", help=TARGET)
     sought.add_argument("--to-group", metavar="GROUP", help="take the offsets of another group")
-    sought.add_argument("--to-file", metavar="FILE", help="offsets from a file of --export")
+    sought.add_argument(
+        "--to-file", metavar="FILE", help="offsets from a file of --export; - is stdin"
+    )
     add_topic_flag(sought, "move only these partitions; may be repeated")
     sought.add_argument(
         "--new-topics", action="store_true", help="also commit where the group has no offset yet"
@@ -140,7 +142,7 @@ async def _delete(lookup: Lookup, args: argparse.Namespace) -> int:
         f"delete group {name} with the offsets of {len(offsets.value(name))} partitions"
         for name in names
     ]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     return report("group", (await admin.delete_consumer_groups(names)).errors())
 
@@ -162,7 +164,7 @@ async def _delete_offsets(admin: AIOKafkaAdminClient, args: argparse.Namespace) 
         f"{args.group}: delete the offset of {tp.topic}/{tp.partition} ({offset})"
         for tp, offset in chosen.items()
     ]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     deleted = await admin.delete_consumer_group_offsets(args.group, chosen)
     return report("group", deleted.errors())

@@ -104,7 +104,7 @@ async def _set(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         f"{whose}: {name} {before.get(name, 'none')} -> {'none' if value is None else value}"
         for name, value in values.items()
     ]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     altered = await admin.alter_client_quotas({entity: values})
     return report("quota", altered.errors())

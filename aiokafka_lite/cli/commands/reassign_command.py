@@ -7,13 +7,13 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka_lite.cli.administration.actions import Actions, report, run_action
 from aiokafka_lite.cli.administration.confirmation import add_confirmation_flags, confirmed
 from aiokafka_lite.cli.administration.output import Output
 from aiokafka_lite.cli.failures import OK, CommandError, UsageError
+from aiokafka_lite.cli.streams.input import read_text
 
 if TYPE_CHECKING:
     from aiokafka_lite.admin.client import AIOKafkaAdminClient
@@ -98,7 +98,7 @@ async def _apply(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     if args.file is not None and (args.to is not None or args.replicas is not None):
         raise UsageError("--file names the brokers: it cannot be combined with --to and --replicas")
     if args.file is not None:
-        then = _read_plan(args.file)
+        then = await _read_plan(args.file)
         now = await _replicas(admin, sorted({tp.topic for tp in then}))
         unknown = [tp for tp in then if tp not in now]
         if unknown:
@@ -114,7 +114,7 @@ async def _apply(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         f"{tp.topic}/{tp.partition}: {_nodes(now[tp])} -> {_nodes(nodes)}"
         for tp, nodes in changes.items()
     ]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     altered = await admin.alter_partition_reassignments(changes)
     status = report("reassign", altered.errors())
@@ -153,7 +153,7 @@ async def _cancel(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         f" removing {_nodes(each.removing_replicas)}"
         for tp, each in chosen.items()
     ]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     cancelled = await admin.alter_partition_reassignments(dict.fromkeys(chosen))
     return report("reassign", cancelled.errors())
@@ -207,17 +207,16 @@ async def _wait(admin: AIOKafkaAdminClient, partitions: Sequence[TopicPartition]
         await asyncio.sleep(SAMPLE_EVERY)
 
 
-def _read_plan(path: str) -> _Placement:
+async def _read_plan(path: str) -> _Placement:
     from aiokafka_lite.structs import TopicPartition
 
+    text = await read_text(path)
     try:
-        entries = json.loads(sys.stdin.read() if path == "-" else Path(path).read_text("utf-8"))
+        entries = json.loads(text)
         plan = {
             TopicPartition(str(each["topic"]), each["partition"]): tuple(each["replicas"])
             for each in entries
         }
-    except OSError as error:
-        raise CommandError(f"--file {path}: {error.strerror}") from None
     except (ValueError, TypeError, KeyError) as error:
         raise UsageError(
             f"--file {path} is not a plan of `reassign plan -o json`: {error}"

@@ -202,7 +202,7 @@ async def _seek(lookup: Lookup, args: argparse.Namespace) -> int:
         f"{args.group}: {tp.topic}/{tp.partition} {before.get(tp, 'none')} -> {offset}"
         for tp, offset in sorted(moved.items())
     ]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     return report("share", (await admin.alter_share_group_offsets(args.group, moved)).errors())
 
@@ -215,7 +215,7 @@ async def _delete(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         " partitions"
         for name in names
     ]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     return report("share", (await admin.delete_share_groups(names)).errors())
 
@@ -232,7 +232,7 @@ async def _delete_offsets(admin: AIOKafkaAdminClient, args: argparse.Namespace) 
         for tp, offset in sorted(before.items())
         if tp.topic in topics
     ]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     return report("share", (await admin.delete_share_group_offsets(args.group, topics)).errors())
 

@@ -256,7 +256,7 @@ async def _delete(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
                 f" {sum(last - first for first, last in known)} offsets in use"
                 + (f", unknown for {unknown} partitions" if unknown else "")
             )
-        if confirmed(args, plan):
+        if await confirmed(args, plan):
             deleted = await admin.delete_topics([topic.name for topic in found])
             failed = report("topic", _without(deleted.errors(), *ignored))
             return report("topic", errors) or failed
@@ -298,7 +298,7 @@ async def _alter(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         if args.partitions is not None:
             now = len(described[resource.name].partitions)
             plan.append(f"{resource.name}: partitions {now} -> {args.partitions}")
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     status = OK
     if changes:
@@ -343,7 +343,7 @@ async def _trim(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
         f"{tp.topic}/{tp.partition}: start {ends[tp][0]} -> {offset} (end {ends[tp][1]})"
         for tp, offset in wanted.items()
     ]
-    if not confirmed(args, plan):
+    if not await confirmed(args, plan):
         return OK
     deleted = await admin.delete_records(
         {tp: RecordsToDelete(offset) for tp, offset in wanted.items()}, raise_errors=False

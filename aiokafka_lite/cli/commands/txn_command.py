@@ -81,6 +81,6 @@ async def _abort(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     found = (await admin.describe_transactions([args.id])).raise_for_errors()[args.id]
     partitions = ", ".join(f"{tp.topic}/{tp.partition}" for tp in sorted(found.partitions))
     plan = f"abort the transaction of {args.id} ({found.state}; {partitions or 'no partitions'})"
-    if confirmed(args, [plan]):
+    if await confirmed(args, [plan]):
         await admin.force_terminate_transaction(args.id)
     return OK

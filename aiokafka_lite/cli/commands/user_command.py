@@ -106,7 +106,7 @@ async def _create(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
 async def _delete(admin: AIOKafkaAdminClient, args: argparse.Namespace) -> int:
     from aiokafka_lite.admin import ScramMechanism, UserScramCredentialDeletion
 
-    if not confirmed(args, [f"delete the {args.mechanism} credential of user {args.name}"]):
+    if not await confirmed(args, [f"delete the {args.mechanism} credential of user {args.name}"]):
         return OK
     mechanism = ScramMechanism[args.mechanism.replace("-", "_")]
     altered = await admin.alter_user_scram_credentials(

@@ -10,12 +10,13 @@ import asyncio
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
 from aiokafka_lite.cli.failures import CommandError
 
-__all__ = ["CHUNK", "read_chunks"]
+__all__ = ["CHUNK", "read_chunks", "read_line", "read_text"]
 
 CHUNK: Final = 64 * 1024
 """Bytes of one read: the capacity of a pipe. The memory of larger chunks is mapped again each
@@ -24,7 +25,7 @@ time."""
 
 async def read_chunks(
     files: Sequence[str], until: asyncio.Future[Any] | None = None
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Yield the contents of the files, one after the other; "-" or no file is stdin.
 
     An empty chunk marks the end of each file.
@@ -45,6 +46,34 @@ async def read_chunks(
             if name != "-":
                 os.close(descriptor)
         yield b""
+
+
+async def read_line() -> bytes:
+    """Read one line from stdin, or all up to its end; what follows the line is lost.
+
+    Raises:
+        CommandError: stdin cannot be read.
+    """
+    line = b""
+    async with aclosing(read_chunks(["-"])) as chunks:
+        async for chunk in chunks:
+            line += chunk
+            if b"\n" in chunk:
+                break
+    return line
+
+
+async def read_text(name: str) -> str:
+    """Read a whole file of UTF-8 text; "-" is stdin.
+
+    Raises:
+        CommandError: The file cannot be read, or is not UTF-8.
+    """
+    data = b"".join([chunk async for chunk in read_chunks([name])])
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{_title(name)}: not UTF-8: {error}") from error
 
 
 def _open(name: str) -> int:
@@ -69,10 +98,14 @@ async def _read(
         except BlockingIOError:
             continue  # another process made this open file non-blocking
         except OSError as error:
-            raise CommandError(f"{'stdin' if name == '-' else name}: {error.strerror}") from error
+            raise CommandError(f"{_title(name)}: {error.strerror}") from error
         if not chunk:
             return
         yield chunk
+
+
+def _title(name: str) -> str:
+    return "stdin" if name == "-" else name
 
 
 async def _readable(descriptor: int, until: asyncio.Future[Any] | None) -> bool:
@@ -81,8 +114,10 @@ async def _readable(descriptor: int, until: asyncio.Future[Any] | None) -> bool:
     ready = asyncio.Event()
     try:
         loop.add_reader(descriptor, ready.set)
-    except (PermissionError, OSError):
+    except OSError:
         return False  # such as /dev/null, which epoll rejects
+    except NotImplementedError:
+        return False  # Windows, whose event loop waits for sockets only
     if until is not None:
         until.add_done_callback(on_done := lambda _: ready.set())
     try:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aiokafka_lite.cli.streams.input import read_chunks
+from aiokafka_lite.cli.failures import CommandError
+from aiokafka_lite.cli.streams.input import read_chunks, read_text
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -43,3 +44,20 @@ async def test_a_regular_file_is_read_to_its_end(tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_bytes(bytes(200_000))
     assert await contents(file) == bytes(200_000)
+
+
+async def test_text_is_read_from_a_fifo_without_blocking_the_event_loop(tmp_path: Path) -> None:
+    fifo = tmp_path / "plan"
+    os.mkfifo(fifo)
+    reading = asyncio.create_task(read_text(str(fifo)))
+    await asyncio.sleep(0.05)
+    with fifo.open("w", encoding="utf-8") as writer:
+        writer.write("größer\n")
+    assert await reading == "größer\n"
+
+
+async def test_text_that_is_not_utf_8_raises(tmp_path: Path) -> None:
+    file = tmp_path / "plan"
+    file.write_bytes(b"gr\xf6\xdfer")
+    with pytest.raises(CommandError, match=r"plan: not UTF-8: .*0xf6"):
+        await read_text(str(file))
