@@ -41,6 +41,7 @@ def copied(folder: Path, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.long
 def test_the_log_says_that_tasks_run_the_pure_python_modules(tmp_path: Path) -> None:
     status, said = copied(tmp_path, AIOKAFKA_LITE_PURE="1")
     assert status == 0, said[-3000:]

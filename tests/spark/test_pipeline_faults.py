@@ -161,6 +161,7 @@ def values(kafka: RealKafka, topic: str) -> list[str]:
     return [line for line in lines if line.startswith(topic)]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_killed_pipeline_writes_every_row_once(
     kafka: RealKafka, kinds: Kinds, tmp_path: Path
