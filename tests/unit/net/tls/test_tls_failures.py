@@ -4,8 +4,8 @@ import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +85,14 @@ class Listener:
         self._thread.join(60)
 
 
-@contextmanager
-def listening(context: ssl.SSLContext) -> Iterator[int]:
+@asynccontextmanager
+async def listening(context: ssl.SSLContext) -> AsyncIterator[int]:
     listener = Listener(context)
     try:
         yield listener.port
     finally:
-        listener.close()
+        # The listener waits for the client's close, which needs the event loop.
+        await asyncio.to_thread(listener.close)
 
 
 @asynccontextmanager
@@ -176,7 +177,7 @@ async def test_client_certificate_is_required(
     version: ssl.TLSVersion, authority: Authority, broker: Certificate
 ) -> None:
     context = serving(broker, authority, maximum_version=version)
-    with listening(context) as port:
+    async with listening(context) as port:
         error = await failure(port, ssl_cafile=authority.cert)
     if version is ssl.TLSVersion.TLSv1_3:
         assert isinstance(error, AuthenticationFailedError)
@@ -191,7 +192,7 @@ async def test_broker_does_not_trust_the_client_certificate(
 ) -> None:
     other = stranger.issue("client")
     context = serving(broker, authority, maximum_version=version)
-    with listening(context) as port:
+    async with listening(context) as port:
         error = await failure(
             port, ssl_cafile=authority.cert, ssl_certfile=other.cert, ssl_keyfile=other.key
         )
@@ -204,7 +205,7 @@ async def test_client_certificate_has_expired(
     version: ssl.TLSVersion, authority: Authority, broker: Certificate, expired: Certificate
 ) -> None:
     context = serving(broker, authority, maximum_version=version)
-    with listening(context) as port:
+    async with listening(context) as port:
         error = await failure(
             port, ssl_cafile=authority.cert, ssl_certfile=expired.cert, ssl_keyfile=expired.key
         )
@@ -227,7 +228,7 @@ async def test_no_tls_to_a_listener_with_tls(broker: Certificate) -> None:
 
 async def test_no_common_tls_version(authority: Authority, broker: Certificate) -> None:
     context = serving(broker, maximum_version=ssl.TLSVersion.TLSv1_2)
-    with listening(context) as port:
+    async with listening(context) as port:
         error = await failure(port, ssl_cafile=authority.cert, ssl_enabled_protocols="TLSv1.3")
     assert "have no TLS version in common: check `ssl_enabled_protocols`" in str(error)
 
@@ -235,7 +236,7 @@ async def test_no_common_tls_version(authority: Authority, broker: Certificate) 
 async def test_no_common_cipher(authority: Authority, broker: Certificate) -> None:
     context = serving(broker, maximum_version=ssl.TLSVersion.TLSv1_2)
     context.set_ciphers("ECDHE-ECDSA-AES128-GCM-SHA256")
-    with listening(context) as port:
+    async with listening(context) as port:
         error = await failure(
             port, ssl_cafile=authority.cert, ssl_ciphers="ECDHE-ECDSA-AES256-GCM-SHA384"
         )
