@@ -231,6 +231,7 @@ async def test_partitions_added_later(compare: Compare, reset: str) -> None:
     await compare(scenario)
 
 
+@pytest.mark.long
 async def test_offsets_set_before_a_member_joins(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(2)

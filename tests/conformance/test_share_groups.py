@@ -169,6 +169,7 @@ async def test_disconnecting_releases_records(compare: Compare) -> None:
     await compare(scenario)
 
 
+@pytest.mark.long
 async def test_record_limit(compare: Compare) -> None:
     async def scenario(target: Target) -> None:
         topic = await target.topic(1)

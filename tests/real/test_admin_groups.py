@@ -211,6 +211,7 @@ async def test_members_are_removed(kafka3, admin3, topic3) -> None:
     assert dict(await admin3.remove_members_from_consumer_group(group)) == {}
 
 
+@pytest.mark.long
 async def test_share_groups_are_administered(kafka3, admin3, topic3) -> None:
     name, group, servers = topic3(partitions=2), a_name(), kafka3.bootstrap_servers
     one, two = (TopicPartition(name, number) for number in range(2))

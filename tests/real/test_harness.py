@@ -45,6 +45,7 @@ def test_three_nodes_form_a_cluster(kafka3: OwnCluster, topic3) -> None:
         assert sorted(view.topics[name][1]) == list(range(6))
 
 
+@pytest.mark.long
 def test_a_killed_node_restarts_on_its_port_with_its_data() -> None:
     with KafkaCluster() as cluster:
         cluster.create_topic("kept", 2)

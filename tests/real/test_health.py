@@ -42,7 +42,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
         yield stack
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", [pytest.param("classic", marks=pytest.mark.long), "consumer"])
 async def test_killed_coordinator_leaves_the_member_ready(
     kafka3: OwnCluster, topic3: Callable[..., str], stack: AsyncExitStack, protocol: str
 ) -> None:

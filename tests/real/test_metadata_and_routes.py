@@ -164,6 +164,7 @@ async def test_coordinators_of_groups_and_transactions(kind, kafka3, client_of):
     assert cluster.coordinators.get(kind, "key-0") == brokers[0].node_id
 
 
+@pytest.mark.long
 async def test_requests_survive_a_killed_leader_and_a_rolling_restart(kafka3, topic3, client_of):
     name = topic3(partitions=3)
     cluster = client_of(kafka3)

@@ -21,6 +21,7 @@ def settings(listener: str, mechanism: str, security: Security, password: str) -
     }
 
 
+@pytest.mark.long
 def test_java_connects_to_every_listener() -> None:
     security = Security()
     with KafkaCluster(security=security) as cluster:

@@ -74,6 +74,7 @@ def read_back(kafka: RealKafka, topic: str, partitions: int) -> list[list[Record
     return asyncio.run(asyncio.wait_for(read(), PATIENCE))
 
 
+@pytest.mark.long
 def test_archived_records_are_replayed_unchanged(
     spark: SparkSession, kafka: RealKafka, topic: Callable[..., str], tmp_path: Path
 ):
@@ -357,6 +358,7 @@ def test_a_failure_is_raised_and_leaves_no_query_behind(spark: SparkSession, tmp
     assert not spark.streams.active
 
 
+@pytest.mark.long
 def test_a_listener_may_be_used_by_itself_and_for_one_query(spark: SparkSession, tmp_path: Path):
     from aiokafka_lite.spark.progress_listener import ProgressListener
 
