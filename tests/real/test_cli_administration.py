@@ -116,7 +116,6 @@ def test_group_lag_is_that_of_another_clients_commit(
     assert rows("group", "lag", group, "--total")[0]["lag"] == 3
 
 
-@pytest.mark.long
 def test_group_is_moved_unless_it_is_active(
     kafka: RealKafka, shell: Shell, rows: Rows, tmp_path: Path
 ) -> None:

@@ -138,7 +138,7 @@ def test_new_streams_begin_at_the_end(
     same(*both(spark, given, tmp_path), rows=5)
 
 
-@pytest.mark.parametrize("fails", [pytest.param(True, marks=pytest.mark.long), False])
+@pytest.mark.parametrize("fails", [True, False])
 def test_records_that_went_before_they_were_read(
     spark: "SparkSession", connector: str, kinds: Kinds, tmp_path: Path, fails: bool
 ) -> None:

@@ -129,7 +129,6 @@ def test_replayed_epoch_with_other_rows_raises(
     assert len(stored(kafka, name, 3)) == 2 * LINES
 
 
-@pytest.mark.long
 def test_replayed_epoch_with_other_tasks_raises(
     spark: "SparkSession", kafka: RealKafka, tmp_path: Path, topic: Topics
 ) -> None:
